@@ -1,0 +1,1 @@
+"""Boards behind ``ports.board``."""

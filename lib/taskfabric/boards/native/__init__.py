@@ -1,0 +1,1 @@
+"""The native board: PostgreSQL with Kanboard's model, one file a resource."""

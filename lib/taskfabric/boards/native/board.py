@@ -1,0 +1,298 @@
+"""The native board: each verb one transaction, and after the commit a hint to whoever waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from psycopg.types.json import Jsonb
+
+from taskfabric.boards.native import arrange, claim, judge, read, settle, sweep
+from taskfabric.boards.native import submit as submitting
+from taskfabric.boards.native.names import Connection, Names
+from taskfabric.db.pool import Database
+from taskfabric.domain.ancestry import Limits
+from taskfabric.domain.errors import FabricError
+from taskfabric.domain.lease import Fence, Renewal
+from taskfabric.domain.outcome import Backoff, Bounds, Done, Outcome
+from taskfabric.domain.principal import Kind, Stamp, Trust, Via, Viewer
+from taskfabric.domain.status import Status
+from taskfabric.domain.task import Attachment, Claimed, Entry, Kin, NewTask, Submitted, Task, Thread
+from taskfabric.ports.board import Edit, Filter, Hello, Place, Swept, Want
+from taskfabric.ports.signal import Change, Signal
+
+T = TypeVar("T")
+
+# The fabric's own stamp: what it does by itself when a claim finds something due.
+FABRIC: Final = Stamp(principal_id=0, name="fabric", kind=Kind.SERVICE, trust=Trust.TRUSTED, via=Via.SYSTEM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardRules:
+    """The settings that the board itself applies."""
+
+    backoff: Backoff = field(default_factory=Backoff)
+    bounds: Bounds = field(default_factory=Bounds)
+    sweep_per_claim: int = 10
+    late_result: int = 1 << 20  # bytes kept of a late result
+
+
+class NativeBoard:
+    """Implements ``ports.board.Board`` on PostgreSQL."""
+
+    def __init__(self, database: Database, signal: Signal, rules: BoardRules | None = None) -> None:
+        self._db = database
+        self._signal = signal
+        self._rules = rules or BoardRules()
+        self._ends = settle.EndRules(backoff=self._rules.backoff, bounds=self._rules.bounds)
+        self.names = Names()
+
+    # -- what it is ----------------------------------------------------------------------------------
+
+    def hello(self) -> Hello:
+        with self._db.connection() as conn:
+            row = conn.execute(
+                "SELECT fabric_now(), current_setting('server_version'), pg_size_pretty(pg_database_size("
+                "current_database())), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),"
+                " (SELECT count(*) FROM restores), (SELECT max(number) FROM schema_migration)"
+            ).fetchone()
+        assert row is not None
+        return Hello(
+            kind="native",
+            now=row[0],
+            facts={
+                "postgresql": row[1],
+                "size": row[2],
+                "pgvector": row[3],
+                "restores": row[4],
+                "schema": row[5],
+            },
+        )
+
+    def now(self) -> datetime:
+        with self._db.connection() as conn:
+            row = conn.execute("SELECT fabric_now()").fetchone()
+        assert row is not None
+        moment: datetime = row[0]
+        return moment
+
+    # -- making work ---------------------------------------------------------------------------------
+
+    def submit(self, new: Sequence[NewTask], stamp: Stamp, limits: Limits) -> list[Submitted]:
+        queues = {item.project_id for item in new if not item.backlog}
+        notify = [q for q in queues if self._signal.may_notify(q)]
+        answers = self._db.retrying(lambda conn: submitting.submit(conn, self.names, new, stamp, limits, notify))
+        self._tell(queues)
+        return answers
+
+    # -- the holder's verbs --------------------------------------------------------------------------
+
+    def claim(self, want: Want, limit: int, stamp: Stamp) -> list[Claimed]:
+        if not want.queues:
+            return []
+        got = self._claim(want, limit, stamp, untidy=False)
+        if got or not self._tidy():
+            return got
+        return self._claim(want, limit, stamp, untidy=True)
+
+    def _claim(self, want: Want, limit: int, stamp: Stamp, *, untidy: bool) -> list[Claimed]:
+        if want.concurrency is None:
+            with self._db.connection() as conn:
+                return claim.claim(conn, self.names, want, limit, stamp, untidy=untidy)
+
+        def within_limit(conn: Connection) -> list[Claimed]:
+            free = min(limit, claim.room(conn, want, stamp))
+            return claim.claim(conn, self.names, want, free, stamp, untidy=untidy) if free else []
+
+        return self._db.retrying(within_limit)
+
+    def _tidy(self) -> bool:
+        """True if something was due: then it has been put in order, or somebody else is at it."""
+        with self._db.connection() as conn:
+            row = conn.execute(f"SELECT {claim.NOTHING_DUE}").fetchone()
+            if row is not None and row[0]:
+                return False
+            sweep.mature(conn)
+        self.sweep(self._rules.sweep_per_claim, FABRIC)
+        return True
+
+    def has_work(self, want: Want, stamp: Stamp) -> bool:
+        with self._db.connection() as conn:
+            return bool(want.queues) and claim.has_work(conn, want, stamp)
+
+    def take(self, task_id: int, want: Want, stamp: Stamp) -> Claimed:
+        self._tidy()
+
+        def taking(conn: Connection) -> Claimed:
+            if want.concurrency is not None and not claim.room(conn, want, stamp):
+                raise claim.no_room(want, stamp)
+            return claim.take(conn, self.names, task_id, want, stamp)
+
+        got = self._db.retrying(taking)
+        self._signal.publish(Change(task_id=task_id))
+        return got
+
+    def renew(self, fences: Sequence[Fence], lease: timedelta | None, stamp: Stamp) -> list[Renewal]:
+        with self._db.connection() as conn:
+            granted = settle.renew(conn, fences, lease, stamp)
+        return [granted.get(f.task_id) or self._lost_renewal(f, stamp) for f in fences]
+
+    def _lost_renewal(self, fence: Fence, stamp: Stamp) -> Renewal:
+        try:
+            error: FabricError = self._lost(fence, "renew", stamp, None)
+        except FabricError as missing:
+            error = missing
+        holder = error.facts.get("holder")
+        return Renewal(task_id=fence.task_id, epoch=fence.epoch, until=None, holder=str(holder) if holder else None)
+
+    def settle(self, fence: Fence, outcome: Outcome, stamp: Stamp) -> Task:
+        if isinstance(outcome, Done):
+            with self._db.connection() as conn:
+                task = settle.settle(conn, self.names, fence, outcome, stamp, self._ends)
+        else:
+            task = self._db.retrying(lambda conn: settle.settle(conn, self.names, fence, outcome, stamp, self._ends))
+        if task is None:
+            raise self._lost(fence, type(outcome).__name__.lower(), stamp, outcome)
+        self._told(task)
+        return task
+
+    def settle_many(self, ends: Sequence[tuple[Fence, Done]], stamp: Stamp) -> list[Task | FabricError]:
+        with self._db.connection() as conn:
+            done = settle.settle_many(conn, self.names, ends, stamp)
+        answers: list[Task | FabricError] = []
+        for fence, outcome in ends:
+            task = done.pop((fence.task_id, fence.epoch), None)
+            answers.append(task or self._refused(fence, "done", stamp, outcome))
+        for answer in answers:
+            if isinstance(answer, Task):
+                self._signal.publish(Change(task_id=answer.id))
+        return answers
+
+    def _refused(self, fence: Fence, verb: str, stamp: Stamp, outcome: Outcome) -> FabricError:
+        try:
+            return self._lost(fence, verb, stamp, outcome)
+        except FabricError as error:
+            return error
+
+    def _lost(self, fence: Fence, verb: str, stamp: Stamp, outcome: Outcome | None) -> FabricError:
+        return self._db.retrying(
+            lambda conn: settle.lost(conn, self.names, fence, verb, stamp, outcome, self._rules.late_result)
+        )
+
+    def settle_by_hand(self, task_id: int, outcome: Outcome, stamp: Stamp) -> Task:
+        return self._change(lambda conn: judge.by_hand(conn, self.names, task_id, outcome, stamp, self._ends))
+
+    # -- people's verbs ------------------------------------------------------------------------------
+
+    def answer(self, task_id: int, text: str, stamp: Stamp) -> Task:
+        return self._change(lambda conn: judge.answer(conn, self.names, task_id, text, stamp))
+
+    def verify(self, task_id: int, note: str, stamp: Stamp) -> Task:
+        return self._change(lambda conn: judge.verify(conn, self.names, task_id, note, stamp))
+
+    def reject(self, task_id: int, note: str, stamp: Stamp) -> Task:
+        return self._change(lambda conn: judge.reject(conn, self.names, task_id, note, stamp))
+
+    def cancel(self, task_id: int, note: str, stamp: Stamp) -> Task:
+        return self._change(lambda conn: judge.cancel(conn, self.names, task_id, note, stamp))
+
+    def redrive(self, task_id: int, note: str, stamp: Stamp) -> Task:
+        return self._change(lambda conn: judge.redrive(conn, self.names, task_id, note, stamp))
+
+    def edit(self, task_id: int, change: Edit, stamp: Stamp) -> Task:
+        return self._change(lambda conn: arrange.edit(conn, self.names, task_id, change, stamp))
+
+    def move(self, task_id: int, place: Place, stamp: Stamp) -> Task:
+        return self._change(lambda conn: arrange.move(conn, self.names, task_id, place, stamp))
+
+    def transfer(self, task_id: int, project_id: int, stamp: Stamp) -> Task:
+        return self._change(lambda conn: arrange.transfer(conn, self.names, task_id, project_id, stamp))
+
+    def comment(self, task_id: int, text: str, stamp: Stamp) -> Entry:
+        entry = self._db.retrying(lambda conn: arrange.comment(conn, self.names, task_id, text, stamp))
+        self._signal.publish(Change(task_id=task_id))
+        return entry
+
+    def attach(self, task_id: int, name: str, size: int, sha256: str, stamp: Stamp, fence: Fence | None) -> Attachment:
+        listed = self._db.retrying(lambda conn: arrange.attach(conn, task_id, name, size, sha256, stamp, fence))
+        if listed is None:
+            assert fence is not None
+            raise self._lost(fence, "attach", stamp, None)
+        self._signal.publish(Change(task_id=task_id))
+        return listed
+
+    # -- housekeeping --------------------------------------------------------------------------------
+
+    def sweep(self, limit: int, stamp: Stamp, queues: Sequence[int] | None = None) -> Swept:
+        swept = self._db.retrying(lambda conn: sweep.sweep(conn, limit, stamp, queues))
+        if swept.ready:
+            self._signal.publish(Change())
+        return swept
+
+    def refusal(self, kind: str, task_id: int | None, stamp: Stamp, facts: dict[str, object]) -> None:
+        with self._db.connection() as conn:
+            conn.execute(
+                "INSERT INTO journal (task_id, project_id, actor_id, kind, via, run_task, run_epoch, data)"
+                " SELECT t.id, t.project_id, %(me)s, 'refused', %(via)s, %(run)s, %(epoch)s, %(data)s"
+                "   FROM (SELECT 1) one LEFT JOIN tasks t ON t.id = %(task)s",
+                {
+                    "task": task_id,
+                    "me": stamp.principal_id,
+                    "via": stamp.via.value,
+                    "run": None if stamp.run is None else stamp.run.task_id,
+                    "epoch": None if stamp.run is None else stamp.run.epoch,
+                    "data": Jsonb({"verb": kind, **facts}),
+                },
+            )
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def get(self, task_id: int, viewer: Viewer | None) -> Task:
+        with self._db.connection() as conn:
+            return read.get(conn, self.names, task_id, viewer)
+
+    def find(self, filter: Filter, viewer: Viewer) -> list[Task]:
+        with self._db.connection() as conn:
+            return read.find(conn, self.names, filter, viewer)
+
+    def count(self, viewer: Viewer) -> dict[int, dict[Status, int]]:
+        with self._db.connection() as conn:
+            return read.count(conn, viewer)
+
+    def thread(self, task_id: int, viewer: Viewer) -> Thread:
+        with self._db.connection() as conn:
+            return read.thread(conn, self.names, task_id, viewer)
+
+    def tree(self, task_id: int, viewer: Viewer) -> Kin:
+        with self._db.connection() as conn:
+            return read.tree(conn, self.names, task_id, viewer)
+
+    def kinship(self, task_id: int) -> frozenset[int]:
+        with self._db.connection() as conn:
+            return read.kinship(conn, task_id)
+
+    def attachment(self, attachment_id: int, viewer: Viewer) -> Attachment:
+        with self._db.connection() as conn:
+            return read.attachment(conn, self.names, attachment_id, viewer)
+
+    # -- the hint after the commit -------------------------------------------------------------------
+
+    def _change(self, work: Callable[[Connection], Task]) -> Task:
+        task = self._db.retrying(work)
+        self._told(task)
+        return task
+
+    def _told(self, task: Task) -> None:
+        self._signal.publish(Change(task_id=task.id, project_id=task.project_id))
+        if task.status is Status.READY and self._signal.may_notify(task.project_id):
+            self._notify([task.project_id])
+
+    def _tell(self, queues: Iterable[int]) -> None:
+        for project_id in queues:
+            self._signal.publish(Change(project_id=project_id))
+
+    def _notify(self, queues: Sequence[int]) -> None:
+        with self._db.connection() as conn:
+            conn.execute("SELECT pg_notify('fabric', 'q:' || q) FROM unnest(%s::int[]) AS q", (list(queues),))

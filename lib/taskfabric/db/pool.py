@@ -1,0 +1,233 @@
+"""The connections of one process: configured alike, replaced when they break, bounded in time.
+
+    database = Database(dsn, size=12, name="server")
+    with database.connection() as conn:        # autocommit: each statement is a transaction of its own
+        conn.execute(...)
+    with database.transaction() as conn:       # one transaction: all of it or nothing
+        conn.execute(...)
+    database.retrying(work)                    # a whole transaction, again after a deadlock
+
+Open it after a fork, never before: a connection shared by two processes belongs to neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import select
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
+
+from taskfabric.db.cutoff import Cutoff
+from taskfabric.domain.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+# Generic plans: the statements are few, hot and selective, and planning each of them again costs more than it wins.
+_OPTIONS: Final = "-c plan_cache_mode=force_generic_plan -c jit=off -c timezone=UTC"
+# A peer that is gone without a word (a pulled cable, a stalled relay) is noticed within half a minute.
+_KEEPALIVE: Final = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+_CONNECT_SECONDS: Final = 5
+_PREPARED_STATEMENTS: Final = 400  # a connection keeps this many; the board has fewer
+_TRIES: Final = 3
+
+
+class Database:
+    """A pool of connections to one database.
+
+    ``size`` connections at most; a caller waits up to ``patience`` seconds for one. ``limit`` is how many seconds one
+    caller may keep a connection: after that it is cut, so that a database which accepts and never answers costs an
+    error and not a thread.
+    """
+
+    def __init__(self, dsn: str, *, size: int, name: str, patience: float = 5.0, limit: float = 60.0) -> None:
+        self.name = name
+        self._patience = patience
+        self._limit = limit
+        self._pid = os.getpid()
+        self._cutoff = Cutoff(name=name)
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            configured(dsn, name=name),
+            min_size=min(2, size),
+            max_size=size,
+            name=name,
+            timeout=patience,
+            # Short, so that the growing pauses between attempts never get long: back within seconds.
+            reconnect_timeout=3.0,
+            max_lifetime=3600.0,
+            kwargs={"autocommit": True, "prepare_threshold": 0},
+            configure=_configure,
+            open=True,
+        )
+
+    @contextlib.contextmanager
+    def connection(self, *, limit: float | None = None) -> Iterator[Connection]:
+        """A connection in autocommit mode, for ``limit`` seconds at most (default: the pool's).
+
+        Raises Unavailable when the database cannot be reached, is full or read-only. Its fact ``sent`` says whether a
+        statement may have reached the database: then the outcome is unknown, and the caller must look.
+        """
+        conn = self._take()
+        ticket = self._cutoff.arm(conn, self._limit if limit is None else limit)
+        try:
+            yield conn
+        except psycopg.Error as error:
+            translated = self._translated(error, cut=ticket.fired)
+            if translated is None:
+                raise
+            raise translated from error
+        finally:
+            self._cutoff.disarm(ticket)
+            self._pool.putconn(conn)
+
+    @contextlib.contextmanager
+    def transaction(self, *, limit: float | None = None) -> Iterator[Connection]:
+        """A connection inside one transaction, committed at the end of the block, rolled back by an exception."""
+        with self.connection(limit=limit) as conn, conn.transaction():
+            yield conn
+
+    def retrying(self, work: Callable[[Connection], T], *, limit: float | None = None) -> T:
+        """The value of ``work(connection)``, run in one transaction and up to three times.
+
+        It is repeated only after a deadlock or a serialization failure, when the database has certainly undone it.
+        """
+        for attempt in range(1, _TRIES):
+            try:
+                with self.transaction(limit=limit) as conn:
+                    return work(conn)
+            except (pg.DeadlockDetected, pg.SerializationFailure) as error:
+                log.info("transaction repeated pool=%s attempt=%d reason=%s", self.name, attempt, error.sqlstate)
+                time.sleep(random.uniform(0.005, 0.03) * attempt)
+        try:
+            with self.transaction(limit=limit) as conn:
+                return work(conn)
+        except (pg.DeadlockDetected, pg.SerializationFailure) as error:
+            raise Unavailable(
+                f"the database could not settle this among others that want the same rows ({_TRIES} tries)",
+                next="try again; nothing was written",
+                sent=False,
+            ) from error
+
+    def check(self) -> None:
+        """Ask the database for a sign of life. Raises Unavailable."""
+        with self.connection(limit=self._patience) as conn:
+            conn.execute("SELECT 1")
+
+    def close(self) -> None:
+        """Close every connection; a connection in use closes when it comes back."""
+        self._pool.close()
+        self._cutoff.close()
+
+    def stats(self) -> dict[str, int]:
+        """Counters of the pool, for metrics."""
+        return self._pool.get_stats()
+
+    def _take(self) -> Connection:
+        if os.getpid() != self._pid:
+            raise RuntimeError(f"the pool {self.name!r} was opened before the fork; open one in each process")
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                conn = self._pool.getconn(timeout=max(0.01, deadline - time.monotonic()))
+            except (PoolTimeout, TooManyRequests) as cause:
+                raise self._unreachable(cause) from cause
+            except PoolClosed as cause:
+                raise Unavailable("the database connections of this process are closed", sent=False) from cause
+            if _alive(conn):
+                return conn
+            conn.close()
+            self._pool.putconn(conn)  # the pool makes another one
+
+    def _unreachable(self, cause: Exception) -> Unavailable:
+        if self._pool.get_stats()["pool_available"] == 0 and self._cutoff.armed >= self._pool.max_size:
+            return Unavailable(
+                f"all {self._pool.max_size} database connections are busy for longer than {self._patience:g} s",
+                next="try again shortly, or raise the pool size in the settings",
+                sent=False,
+            )
+        return Unavailable(
+            f"the database cannot be reached ({cause})",
+            next="`fabric db status` shows whether it runs; it is tried again by itself",
+            sent=False,
+        )
+
+    def _translated(self, error: psycopg.Error, *, cut: bool) -> Unavailable | None:
+        """The error for callers, or None for one that is not about reaching the database."""
+        if cut:
+            return Unavailable("the database did not answer in time, the connection was cut", sent=True)
+        state = error.sqlstate or ""
+        if state == "53100":
+            return Unavailable(
+                "the database's disk is full; nothing was written",
+                next="free some space on the database's file system",
+                sent=False,
+            )
+        if state == "25006":
+            return Unavailable(
+                "the database is read-only; nothing was written",
+                next="it is a replica or was set read-only: point FABRIC_BOARD to the primary",
+                sent=False,
+            )
+        # 08 connection, 53 resources, 57P0x shutdown, 58 system error.
+        lost = state.startswith(("08", "53", "57P0", "58"))
+        if lost or (not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)):
+            return Unavailable(f"the database went away: {_first_line(error)}", sent=True)
+        return None
+
+
+def configured(dsn: str, *, name: str) -> str:
+    """The connection string with everything that each of our connections has in common."""
+    given = conninfo_to_dict(dsn)
+    options = " ".join(part for part in (str(given.get("options") or ""), _OPTIONS) if part)
+    return make_conninfo(
+        dsn,
+        **{key: value for key, value in _KEEPALIVE.items() if key not in given},
+        options=options,
+        application_name=f"fabric {name}",
+        connect_timeout=given.get("connect_timeout") or _CONNECT_SECONDS,
+        client_encoding="UTF8",
+    )
+
+
+def _configure(conn: Connection) -> None:
+    conn.prepared_max = _PREPARED_STATEMENTS
+
+
+def _alive(conn: Connection) -> bool:
+    """Whether an idle connection still stands; costs no round trip while it does.
+
+    The server says next to nothing on an idle connection except that it ends it, so anything to read is suspicious.
+    """
+    if conn.pgconn.transaction_status != TransactionStatus.IDLE:
+        return False
+    poll = select.poll()
+    poll.register(conn.pgconn.socket, select.POLLIN)
+    if not poll.poll(0):
+        return True
+    try:
+        conn.execute("")  # its last words, or only a changed setting: asking tells
+    except psycopg.Error:
+        return False
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

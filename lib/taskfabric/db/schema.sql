@@ -1,0 +1,805 @@
+CREATE FUNCTION public.fabric_carry_end() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NEW.parent_id IS NOT NULL AND fabric_finished(OLD.status) <> fabric_finished(NEW.status) THEN
+        PERFORM fabric_tell_parent(NEW, CASE WHEN fabric_finished(NEW.status) THEN -1 ELSE 1 END);
+    END IF;
+    IF NEW.dependents > 0 THEN
+        PERFORM fabric_release_dependents(NEW);
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION public.fabric_finished(status text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (status = ANY (ARRAY['done'::text, 'verified'::text, 'dead'::text, 'cancelled'::text, 'rejected'::text, 'record'::text]));
+
+CREATE FUNCTION public.fabric_journal_months(ahead interval) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    month timestamptz := date_trunc('month', statement_timestamp(), 'UTC');
+    part text;
+    made integer := 0;
+BEGIN
+    WHILE month <= statement_timestamp() + ahead LOOP
+        part := 'journal_' || to_char(month AT TIME ZONE 'UTC', 'YYYY_MM');
+        IF to_regclass(part) IS NULL AND NOT EXISTS (
+            SELECT FROM journal_rest WHERE at >= month AND at < month + interval '1 month')
+        THEN
+            EXECUTE format('CREATE TABLE %I PARTITION OF journal FOR VALUES FROM (%L) TO (%L)',
+                           part, month, (month AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC');
+            made := made + 1;
+        END IF;
+        month := (month AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC';
+    END LOOP;
+    RETURN made;
+END $$;
+
+CREATE FUNCTION public.fabric_keep_provenance() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'provenance of task % cannot be changed', OLD.id USING ERRCODE = 'check_violation';
+END $$;
+
+CREATE FUNCTION public.fabric_lane(p_project integer, p_tier text, p_priority smallint, p_needs text[], p_trust smallint) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE found_id integer;
+BEGIN
+    LOOP
+        SELECT id INTO found_id FROM lanes
+         WHERE project_id = p_project AND tier = p_tier AND priority = p_priority AND needs = p_needs AND trust = p_trust;
+        IF FOUND THEN RETURN found_id; END IF;
+        INSERT INTO lanes (project_id, tier, priority, needs, trust)
+        VALUES (p_project, p_tier, p_priority, p_needs, p_trust) ON CONFLICT DO NOTHING RETURNING id INTO found_id;
+        IF FOUND THEN RETURN found_id; END IF;
+    END LOOP;
+END $$;
+
+CREATE FUNCTION public.fabric_lift_epochs() RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE lifted bigint;
+BEGIN
+    INSERT INTO restores (step) VALUES (1000000);
+    UPDATE tasks t SET epoch = t.epoch + 1000000,
+           seq = t.seq + (t.token IS NOT NULL)::integer,
+           attempts = greatest(0, t.attempts - (t.token IS NOT NULL)::integer),
+           role = CASE WHEN t.token IS NULL THEN t.role ELSE 'ready' END,
+           column_id = CASE WHEN t.token IS NULL THEN t.column_id ELSE coalesce(q.ready_column, t.column_id) END,
+           owner_id = CASE WHEN t.token IS NULL THEN t.owner_id END,
+           ready_since = CASE WHEN t.token IS NULL THEN t.ready_since ELSE fabric_now() END,
+           holder_instance = NULL, token = NULL, lease_until = NULL
+      FROM tasks s LEFT JOIN queues q ON q.project_id = s.project_id WHERE s.id = t.id;
+    GET DIAGNOSTICS lifted = ROW_COUNT;
+    RETURN lifted;
+END $$;
+
+CREATE FUNCTION public.fabric_now() RETURNS timestamp with time zone
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN statement_timestamp();
+
+CREATE FUNCTION public.fabric_status(role text, is_active boolean, flags integer) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN is_active THEN CASE role WHEN 'done'::text THEN CASE WHEN ((flags & 32) <> 0) THEN 'dead'::text ELSE 'done'::text END WHEN 'working'::text THEN CASE WHEN ((flags & 1) <> 0) THEN 'waiting'::text ELSE 'working'::text END WHEN 'ready'::text THEN CASE WHEN ((flags & 1) <> 0) THEN 'held'::text ELSE 'ready'::text END ELSE CASE WHEN ((flags & 1) <> 0) THEN 'held'::text ELSE 'backlog'::text END END WHEN ((flags & 256) <> 0) THEN 'record'::text WHEN ((flags & 128) <> 0) THEN 'rejected'::text WHEN (((flags & 64) <> 0) OR (role IS DISTINCT FROM 'done'::text)) THEN 'cancelled'::text WHEN ((flags & 32) <> 0) THEN 'dead'::text ELSE 'verified'::text END;
+
+CREATE SEQUENCE public.task_rank
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.tasks (
+    id bigint NOT NULL,
+    rank bigint DEFAULT (nextval('public.task_rank'::regclass) * 1048576) NOT NULL,
+    epoch bigint DEFAULT 0 NOT NULL,
+    token bigint,
+    parent_id bigint,
+    root_id bigint,
+    run_task bigint,
+    run_epoch bigint,
+    date_creation timestamp with time zone DEFAULT public.fabric_now() NOT NULL,
+    date_modification timestamp with time zone DEFAULT public.fabric_now() NOT NULL,
+    date_started timestamp with time zone,
+    date_due timestamp with time zone,
+    date_completed timestamp with time zone,
+    ready_since timestamp with time zone,
+    lease_until timestamp with time zone,
+    lease_seconds real,
+    project_id integer NOT NULL,
+    column_id integer NOT NULL,
+    swimlane_id integer NOT NULL,
+    lane_id integer NOT NULL,
+    creator_id integer NOT NULL,
+    interlocutor_id integer,
+    owner_id integer,
+    producer_id integer,
+    asked_id integer,
+    score integer,
+    flags integer DEFAULT 0 NOT NULL,
+    seq integer DEFAULT 1 NOT NULL,
+    open_blockers integer DEFAULT 0 NOT NULL,
+    dependents integer DEFAULT 0 NOT NULL,
+    children integer DEFAULT 0 NOT NULL,
+    open_children integer DEFAULT 0 NOT NULL,
+    depth smallint DEFAULT 0 NOT NULL,
+    attempts smallint DEFAULT 0 NOT NULL,
+    max_attempts smallint DEFAULT 3 NOT NULL,
+    parks smallint DEFAULT 0 NOT NULL,
+    waits smallint DEFAULT 0 NOT NULL,
+    releases smallint DEFAULT 0 NOT NULL,
+    trust smallint DEFAULT 3 NOT NULL,
+    is_active boolean DEFAULT true NOT NULL,
+    delayed boolean DEFAULT false NOT NULL,
+    by_agent boolean DEFAULT false NOT NULL,
+    has_text boolean DEFAULT false NOT NULL,
+    has_tags boolean DEFAULT false NOT NULL,
+    role text,
+    status text GENERATED ALWAYS AS (public.fabric_status(role, is_active, flags)) STORED NOT NULL,
+    title text NOT NULL,
+    label text DEFAULT 'household'::text NOT NULL,
+    reference text DEFAULT ''::text NOT NULL,
+    hold_rule text,
+    holder_instance text,
+    verdict text,
+    CONSTRAINT tasks_check CHECK (((token IS NULL) = (lease_until IS NULL))),
+    CONSTRAINT tasks_check1 CHECK (((token IS NULL) OR ((status = 'working'::text) AND (owner_id IS NOT NULL)))),
+    CONSTRAINT tasks_check2 CHECK (((attempts >= 0) AND (open_blockers >= 0) AND (dependents >= 0) AND (open_children >= 0))),
+    CONSTRAINT tasks_verdict_check CHECK ((verdict = ANY (ARRAY['pass'::text, 'fail'::text])))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.05');
+
+CREATE FUNCTION public.fabric_note(p_task public.tasks, p_comment text, p_text text, p_event text, p_data jsonb) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO comments (task_id, user_id, kind, text) VALUES (p_task.id, 0, p_comment, p_text);
+    INSERT INTO journal (task_id, seq, project_id, actor_id, kind, via, data)
+    VALUES (p_task.id, p_task.seq, p_task.project_id, 0, p_event, 'system', p_data);
+$$;
+
+CREATE FUNCTION public.fabric_release_dependents(p_blocker public.tasks) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    needs_verified boolean := coalesce((SELECT q.needs_verified FROM queues q WHERE q.project_id = p_blocker.project_id), false);
+    veto boolean := p_blocker.flags & 16 <> 0;
+    effect text;
+    dep record;
+    row tasks;
+    why text;
+BEGIN
+    effect := CASE
+        WHEN p_blocker.status = 'done' AND veto THEN 'broken'
+        WHEN p_blocker.status = 'done' AND needs_verified THEN 'open'
+        WHEN p_blocker.status = 'done' THEN 'satisfied'
+        WHEN p_blocker.status = 'verified' AND NOT veto THEN 'satisfied'
+        WHEN fabric_finished(p_blocker.status) THEN 'broken'
+        ELSE 'open' END;
+    FOR dep IN
+        SELECT l.id, l.task_id, l.state FROM task_has_links l
+         WHERE l.link_id = 3 AND l.opposite_task_id = p_blocker.id AND l.state <> effect
+         ORDER BY l.task_id
+    LOOP
+        UPDATE task_has_links SET state = effect WHERE id = dep.id AND state = dep.state;
+        CONTINUE WHEN NOT FOUND;
+        IF effect = 'satisfied' THEN
+            UPDATE tasks SET open_blockers = open_blockers - 1, seq = seq + 1,
+                   ready_since = CASE WHEN open_blockers = 1 THEN fabric_now() ELSE ready_since END
+             WHERE id = dep.task_id RETURNING * INTO row;
+            PERFORM fabric_note(row, 'resumed', '#' || p_blocker.id || ' no longer blocks it', 'unblocked',
+                                jsonb_build_object('by', p_blocker.id, 'left', row.open_blockers));
+        ELSIF effect = 'broken' THEN
+            why := '#' || p_blocker.id || ', which blocks it, '
+                   || CASE WHEN veto THEN 'ended with a veto' ELSE 'is ' || p_blocker.status END;
+            UPDATE tasks SET seq = seq + 1,
+                   open_blockers = open_blockers + CASE WHEN dep.state = 'satisfied' THEN 1 ELSE 0 END,
+                   flags = CASE WHEN status IN ('ready', 'backlog', 'held') THEN flags | 1 ELSE flags END,
+                   hold_rule = CASE WHEN status IN ('ready', 'backlog', 'held') THEN 'blocker' ELSE hold_rule END
+             WHERE id = dep.task_id RETURNING * INTO row;
+            PERFORM fabric_note(row, 'held', why, 'held', jsonb_build_object('by', p_blocker.id));
+        ELSE
+            UPDATE tasks SET seq = seq + 1,
+                   open_blockers = open_blockers + CASE WHEN dep.state = 'satisfied' THEN 1 ELSE 0 END
+             WHERE id = dep.task_id RETURNING * INTO row;
+            PERFORM fabric_note(row, 'held', '#' || p_blocker.id || ' was reopened and blocks it again', 'blocked',
+                                jsonb_build_object('by', p_blocker.id));
+        END IF;
+    END LOOP;
+END $$;
+
+CREATE FUNCTION public.fabric_tell_parent(p_child public.tasks, p_step integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE row tasks;
+BEGIN
+    UPDATE tasks SET open_children = open_children + p_step WHERE id = p_child.parent_id RETURNING * INTO row;
+    IF row.open_children = 0 AND row.status = 'waiting' AND row.flags & 6 = 0 THEN
+        UPDATE tasks t SET role = 'ready', flags = flags & ~1, seq = seq + 1, ready_since = fabric_now(),
+               column_id = q.ready_column, owner_id = NULL, holder_instance = NULL,
+               rank = coalesce((SELECT min(o.rank) FROM tasks o WHERE o.column_id = q.ready_column AND o.is_active), t.rank) - 1048576
+          FROM queues q WHERE t.id = row.id AND q.project_id = t.project_id RETURNING t.* INTO row;
+        PERFORM fabric_note(row, 'resumed', 'all of its children have finished', 'resumed',
+                            jsonb_build_object('children', row.children));
+    END IF;
+END $$;
+
+CREATE TABLE public.columns (
+    id integer NOT NULL,
+    project_id integer NOT NULL,
+    title text NOT NULL,
+    "position" integer NOT NULL,
+    task_limit integer DEFAULT 0 NOT NULL,
+    description text DEFAULT ''::text NOT NULL,
+    role text,
+    CONSTRAINT columns_role_check CHECK ((role = ANY (ARRAY['backlog'::text, 'ready'::text, 'working'::text, 'done'::text])))
+);
+
+ALTER TABLE public.columns ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.columns_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.comments (
+    id bigint NOT NULL,
+    task_id bigint NOT NULL,
+    date_creation timestamp with time zone DEFAULT public.fabric_now() NOT NULL,
+    date_modification timestamp with time zone,
+    until timestamp with time zone,
+    epoch bigint,
+    user_id integer NOT NULL,
+    number smallint,
+    number_of smallint,
+    kind text DEFAULT ''::text NOT NULL,
+    instance text,
+    text text DEFAULT ''::text NOT NULL,
+    reference text DEFAULT ''::text NOT NULL,
+    visibility text DEFAULT 'app-user'::text NOT NULL
+);
+
+ALTER TABLE public.comments ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.comments_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.credentials (
+    id integer NOT NULL,
+    user_id integer NOT NULL,
+    hash bytea NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
+    via text NOT NULL,
+    queues integer[],
+    run_task bigint,
+    run_epoch bigint,
+    created_by integer,
+    created_at timestamp with time zone DEFAULT public.fabric_now() NOT NULL,
+    expires_at timestamp with time zone,
+    last_used_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    CONSTRAINT credentials_via_check CHECK ((via = ANY (ARRAY['local'::text, 'token'::text, 'session'::text])))
+);
+
+ALTER TABLE public.credentials ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.credentials_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.journal (
+    id bigint NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    at timestamp with time zone DEFAULT public.fabric_now() NOT NULL,
+    task_id bigint,
+    epoch bigint,
+    run_task bigint,
+    run_epoch bigint,
+    seq integer,
+    project_id integer,
+    actor_id integer NOT NULL,
+    kind text NOT NULL,
+    via text NOT NULL,
+    data jsonb
+)
+PARTITION BY RANGE (at);
+
+ALTER TABLE public.journal ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.journal_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.lanes (
+    id integer NOT NULL,
+    project_id integer NOT NULL,
+    tier text NOT NULL,
+    priority smallint NOT NULL,
+    needs text[] NOT NULL,
+    trust smallint NOT NULL
+);
+
+ALTER TABLE public.lanes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.lanes_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.late_results (
+    task_id bigint NOT NULL,
+    epoch bigint NOT NULL,
+    user_id integer NOT NULL,
+    at timestamp with time zone DEFAULT public.fabric_now() NOT NULL,
+    outcome text NOT NULL,
+    text text NOT NULL
+);
+
+CREATE TABLE public.links (
+    id integer NOT NULL,
+    label text NOT NULL,
+    opposite_id integer DEFAULT 0 NOT NULL
+);
+
+ALTER TABLE public.links ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.links_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.project_has_metadata (
+    project_id integer NOT NULL,
+    name text NOT NULL,
+    value text DEFAULT ''::text NOT NULL
+);
+
+CREATE TABLE public.project_has_users (
+    project_id integer NOT NULL,
+    user_id integer NOT NULL,
+    role text NOT NULL,
+    CONSTRAINT project_has_users_role_check CHECK ((role = ANY (ARRAY['project-manager'::text, 'project-member'::text, 'project-viewer'::text])))
+);
+
+CREATE TABLE public.projects (
+    id integer NOT NULL,
+    name text NOT NULL,
+    description text DEFAULT ''::text NOT NULL,
+    identifier text DEFAULT ''::text NOT NULL,
+    is_active boolean DEFAULT true NOT NULL,
+    is_private boolean DEFAULT false NOT NULL,
+    owner_id integer,
+    priority_default smallint DEFAULT 1 NOT NULL,
+    priority_start smallint DEFAULT 0 NOT NULL,
+    priority_end smallint DEFAULT 3 NOT NULL,
+    last_modified timestamp with time zone DEFAULT public.fabric_now() NOT NULL
+);
+
+ALTER TABLE public.projects ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.projects_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.queues (
+    project_id integer NOT NULL,
+    name text NOT NULL,
+    kind text NOT NULL,
+    owner_id integer,
+    score_check boolean DEFAULT false NOT NULL,
+    needs_verified boolean DEFAULT false NOT NULL,
+    human_verify boolean DEFAULT false NOT NULL,
+    backlog_column integer,
+    ready_column integer,
+    working_column integer,
+    done_column integer,
+    swimlane_id integer,
+    CONSTRAINT queues_check CHECK (((kind = 'pool'::text) = (owner_id IS NULL))),
+    CONSTRAINT queues_kind_check CHECK ((kind = ANY (ARRAY['agent'::text, 'inbox'::text, 'pool'::text])))
+);
+
+CREATE TABLE public.restores (
+    id integer NOT NULL,
+    at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    step bigint NOT NULL
+);
+
+ALTER TABLE public.restores ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.restores_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.schema_migration (
+    number integer NOT NULL,
+    name text NOT NULL,
+    sha256 text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE public.submissions (
+    submitter_id integer NOT NULL,
+    key text NOT NULL,
+    body_hash bytea NOT NULL,
+    task_id bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT public.fabric_now() NOT NULL
+);
+
+CREATE TABLE public.swimlanes (
+    id integer NOT NULL,
+    project_id integer NOT NULL,
+    name text NOT NULL,
+    "position" integer NOT NULL,
+    is_active boolean DEFAULT true NOT NULL,
+    description text DEFAULT ''::text NOT NULL
+);
+
+ALTER TABLE public.swimlanes ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.swimlanes_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.tags (
+    id integer NOT NULL,
+    project_id integer NOT NULL,
+    name text NOT NULL,
+    color_id text
+);
+
+ALTER TABLE public.tags ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.tags_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.task_has_files (
+    id bigint NOT NULL,
+    task_id bigint NOT NULL,
+    name text NOT NULL,
+    sha256 text NOT NULL,
+    size bigint NOT NULL,
+    user_id integer NOT NULL,
+    date timestamp with time zone DEFAULT public.fabric_now() NOT NULL
+);
+
+ALTER TABLE public.task_has_files ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.task_has_files_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.task_has_links (
+    id bigint NOT NULL,
+    link_id integer NOT NULL,
+    task_id bigint NOT NULL,
+    opposite_task_id bigint NOT NULL,
+    state text,
+    CONSTRAINT task_has_links_check CHECK (((link_id = 3) = (state IS NOT NULL))),
+    CONSTRAINT task_has_links_state_check CHECK ((state = ANY (ARRAY['open'::text, 'satisfied'::text, 'broken'::text])))
+);
+
+ALTER TABLE public.task_has_links ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.task_has_links_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.task_has_metadata (
+    task_id bigint NOT NULL,
+    name text NOT NULL,
+    value text DEFAULT ''::text NOT NULL
+);
+
+CREATE TABLE public.task_has_tags (
+    task_id bigint NOT NULL,
+    tag_id integer NOT NULL
+);
+
+CREATE TABLE public.task_texts (
+    task_id bigint NOT NULL,
+    description text DEFAULT ''::text NOT NULL,
+    refs text[] DEFAULT '{}'::text[] NOT NULL,
+    key text
+);
+
+ALTER TABLE public.tasks ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.tasks_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.users (
+    id integer NOT NULL,
+    username text NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
+    kind text NOT NULL,
+    role text DEFAULT 'app-user'::text NOT NULL,
+    trust smallint NOT NULL,
+    email text DEFAULT ''::text NOT NULL,
+    timezone text DEFAULT 'UTC'::text NOT NULL,
+    is_active boolean DEFAULT true NOT NULL,
+    owner_id integer,
+    tiers text[],
+    capabilities text[] DEFAULT '{}'::text[],
+    concurrency integer,
+    pin_hash text,
+    pin_failures smallint DEFAULT 0 NOT NULL,
+    pin_locked_until timestamp with time zone,
+    date_creation timestamp with time zone DEFAULT public.fabric_now() NOT NULL,
+    CONSTRAINT users_check CHECK (((kind = 'human'::text) = (trust = 3))),
+    CONSTRAINT users_concurrency_check CHECK ((concurrency > 0)),
+    CONSTRAINT users_kind_check CHECK ((kind = ANY (ARRAY['human'::text, 'agent'::text, 'service'::text]))),
+    CONSTRAINT users_role_check CHECK ((role = ANY (ARRAY['app-admin'::text, 'app-manager'::text, 'app-user'::text]))),
+    CONSTRAINT users_trust_check CHECK (((trust >= 0) AND (trust <= 3)))
+);
+
+ALTER TABLE public.users ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.users_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE ONLY public.columns
+    ADD CONSTRAINT columns_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.columns
+    ADD CONSTRAINT columns_project_id_role_key UNIQUE (project_id, role);
+
+ALTER TABLE ONLY public.columns
+    ADD CONSTRAINT columns_project_id_title_key UNIQUE (project_id, title);
+
+ALTER TABLE ONLY public.comments
+    ADD CONSTRAINT comments_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.credentials
+    ADD CONSTRAINT credentials_hash_key UNIQUE (hash);
+
+ALTER TABLE ONLY public.credentials
+    ADD CONSTRAINT credentials_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.lanes
+    ADD CONSTRAINT lanes_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.lanes
+    ADD CONSTRAINT lanes_project_id_tier_priority_needs_trust_key UNIQUE (project_id, tier, priority, needs, trust);
+
+ALTER TABLE ONLY public.late_results
+    ADD CONSTRAINT late_results_pkey PRIMARY KEY (task_id, epoch);
+
+ALTER TABLE ONLY public.links
+    ADD CONSTRAINT links_label_key UNIQUE (label);
+
+ALTER TABLE ONLY public.links
+    ADD CONSTRAINT links_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.project_has_metadata
+    ADD CONSTRAINT project_has_metadata_pkey PRIMARY KEY (project_id, name);
+
+ALTER TABLE ONLY public.project_has_users
+    ADD CONSTRAINT project_has_users_pkey PRIMARY KEY (project_id, user_id);
+
+ALTER TABLE ONLY public.projects
+    ADD CONSTRAINT projects_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.queues
+    ADD CONSTRAINT queues_name_key UNIQUE (name);
+
+ALTER TABLE ONLY public.queues
+    ADD CONSTRAINT queues_pkey PRIMARY KEY (project_id);
+
+ALTER TABLE ONLY public.restores
+    ADD CONSTRAINT restores_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.schema_migration
+    ADD CONSTRAINT schema_migration_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY public.submissions
+    ADD CONSTRAINT submissions_pkey PRIMARY KEY (submitter_id, key);
+
+ALTER TABLE ONLY public.swimlanes
+    ADD CONSTRAINT swimlanes_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.swimlanes
+    ADD CONSTRAINT swimlanes_project_id_name_key UNIQUE (project_id, name);
+
+ALTER TABLE ONLY public.tags
+    ADD CONSTRAINT tags_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.tags
+    ADD CONSTRAINT tags_project_id_name_key UNIQUE (project_id, name);
+
+ALTER TABLE ONLY public.task_has_files
+    ADD CONSTRAINT task_has_files_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.task_has_links
+    ADD CONSTRAINT task_has_links_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.task_has_links
+    ADD CONSTRAINT task_has_links_task_id_link_id_opposite_task_id_key UNIQUE (task_id, link_id, opposite_task_id);
+
+ALTER TABLE ONLY public.task_has_metadata
+    ADD CONSTRAINT task_has_metadata_pkey PRIMARY KEY (task_id, name);
+
+ALTER TABLE ONLY public.task_has_tags
+    ADD CONSTRAINT task_has_tags_pkey PRIMARY KEY (task_id, tag_id);
+
+ALTER TABLE ONLY public.task_texts
+    ADD CONSTRAINT task_texts_pkey PRIMARY KEY (task_id);
+
+ALTER TABLE ONLY public.tasks
+    ADD CONSTRAINT tasks_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.users
+    ADD CONSTRAINT users_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.users
+    ADD CONSTRAINT users_username_key UNIQUE (username);
+
+CREATE INDEX comments_task ON public.comments USING btree (task_id, id);
+
+CREATE INDEX credentials_run ON public.credentials USING btree (run_task) WHERE (run_task IS NOT NULL);
+
+CREATE INDEX credentials_user ON public.credentials USING btree (user_id);
+
+CREATE INDEX journal_cursor ON ONLY public.journal USING btree (xid, id);
+
+CREATE INDEX journal_task ON ONLY public.journal USING btree (task_id, seq) WHERE (task_id IS NOT NULL);
+
+CREATE INDEX project_has_users_user ON public.project_has_users USING btree (user_id);
+
+CREATE UNIQUE INDEX projects_identifier ON public.projects USING btree (identifier) WHERE (identifier <> ''::text);
+
+CREATE UNIQUE INDEX queues_owner ON public.queues USING btree (owner_id);
+
+CREATE INDEX task_has_files_task ON public.task_has_files USING btree (task_id);
+
+CREATE INDEX task_has_links_opposite ON public.task_has_links USING btree (opposite_task_id);
+
+CREATE INDEX task_has_tags_tag ON public.task_has_tags USING btree (tag_id);
+
+CREATE INDEX tasks_agent ON public.tasks USING btree (creator_id, date_creation) WHERE by_agent;
+
+CREATE INDEX tasks_asked ON public.tasks USING btree (asked_id) WHERE (asked_id IS NOT NULL);
+
+CREATE INDEX tasks_cell ON public.tasks USING btree (column_id, rank) WHERE is_active;
+
+CREATE INDEX tasks_closed ON public.tasks USING btree (project_id, id) WHERE (NOT is_active);
+
+CREATE INDEX tasks_creator ON public.tasks USING btree (creator_id, id) WHERE is_active;
+
+CREATE INDEX tasks_delayed ON public.tasks USING btree (date_started) WHERE delayed;
+
+CREATE INDEX tasks_due ON public.tasks USING btree (date_due) WHERE ((date_due IS NOT NULL) AND is_active);
+
+CREATE INDEX tasks_lease ON public.tasks USING btree (lease_until) WHERE (token IS NOT NULL);
+
+CREATE INDEX tasks_owner ON public.tasks USING btree (owner_id, lease_until) WHERE ((owner_id IS NOT NULL) AND is_active);
+
+CREATE INDEX tasks_parent ON public.tasks USING btree (parent_id) WHERE (parent_id IS NOT NULL);
+
+CREATE INDEX tasks_ready ON public.tasks USING btree (lane_id, rank) WHERE ((status = 'ready'::text) AND (open_blockers = 0) AND (NOT delayed));
+
+CREATE INDEX tasks_reference ON public.tasks USING btree (reference) WHERE (reference <> ''::text);
+
+CREATE TRIGGER tasks_end AFTER UPDATE ON public.tasks FOR EACH ROW WHEN ((((new.parent_id IS NOT NULL) OR (new.dependents > 0)) AND ((old.status IS DISTINCT FROM new.status) OR ((old.flags & 16) IS DISTINCT FROM (new.flags & 16))))) EXECUTE FUNCTION public.fabric_carry_end();
+
+CREATE TRIGGER tasks_provenance BEFORE UPDATE OF creator_id, interlocutor_id, parent_id, root_id, depth, run_task, run_epoch, trust, label ON public.tasks FOR EACH ROW WHEN ((((((((((old.creator_id IS DISTINCT FROM new.creator_id) OR (old.interlocutor_id IS DISTINCT FROM new.interlocutor_id)) OR (old.parent_id IS DISTINCT FROM new.parent_id)) OR (old.root_id IS DISTINCT FROM new.root_id)) OR (old.depth IS DISTINCT FROM new.depth)) OR (old.run_task IS DISTINCT FROM new.run_task)) OR (old.run_epoch IS DISTINCT FROM new.run_epoch)) OR (old.trust IS DISTINCT FROM new.trust)) OR (old.label IS DISTINCT FROM new.label))) EXECUTE FUNCTION public.fabric_keep_provenance();
+
+ALTER TABLE ONLY public.columns
+    ADD CONSTRAINT columns_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.projects(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.credentials
+    ADD CONSTRAINT credentials_created_by_fkey FOREIGN KEY (created_by) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.credentials
+    ADD CONSTRAINT credentials_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.lanes
+    ADD CONSTRAINT lanes_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.projects(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.late_results
+    ADD CONSTRAINT late_results_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.tasks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.project_has_metadata
+    ADD CONSTRAINT project_has_metadata_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.projects(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.project_has_users
+    ADD CONSTRAINT project_has_users_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.projects(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.project_has_users
+    ADD CONSTRAINT project_has_users_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.projects
+    ADD CONSTRAINT projects_owner_id_fkey FOREIGN KEY (owner_id) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.queues
+    ADD CONSTRAINT queues_backlog_column_fkey FOREIGN KEY (backlog_column) REFERENCES public.columns(id);
+
+ALTER TABLE ONLY public.queues
+    ADD CONSTRAINT queues_done_column_fkey FOREIGN KEY (done_column) REFERENCES public.columns(id);
+
+ALTER TABLE ONLY public.queues
+    ADD CONSTRAINT queues_owner_id_fkey FOREIGN KEY (owner_id) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.queues
+    ADD CONSTRAINT queues_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.projects(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.queues
+    ADD CONSTRAINT queues_ready_column_fkey FOREIGN KEY (ready_column) REFERENCES public.columns(id);
+
+ALTER TABLE ONLY public.queues
+    ADD CONSTRAINT queues_swimlane_id_fkey FOREIGN KEY (swimlane_id) REFERENCES public.swimlanes(id);
+
+ALTER TABLE ONLY public.queues
+    ADD CONSTRAINT queues_working_column_fkey FOREIGN KEY (working_column) REFERENCES public.columns(id);
+
+ALTER TABLE ONLY public.swimlanes
+    ADD CONSTRAINT swimlanes_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.projects(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.task_has_files
+    ADD CONSTRAINT task_has_files_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.tasks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.task_has_links
+    ADD CONSTRAINT task_has_links_link_id_fkey FOREIGN KEY (link_id) REFERENCES public.links(id);
+
+ALTER TABLE ONLY public.task_has_links
+    ADD CONSTRAINT task_has_links_opposite_task_id_fkey FOREIGN KEY (opposite_task_id) REFERENCES public.tasks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.task_has_links
+    ADD CONSTRAINT task_has_links_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.tasks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.task_has_metadata
+    ADD CONSTRAINT task_has_metadata_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.tasks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.task_has_tags
+    ADD CONSTRAINT task_has_tags_tag_id_fkey FOREIGN KEY (tag_id) REFERENCES public.tags(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.task_has_tags
+    ADD CONSTRAINT task_has_tags_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.tasks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.users
+    ADD CONSTRAINT users_owner_id_fkey FOREIGN KEY (owner_id) REFERENCES public.users(id);

@@ -1,0 +1,1 @@
+"""The words of the fabric: pure Python, no input or output, no clock."""

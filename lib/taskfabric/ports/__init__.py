@@ -1,0 +1,1 @@
+"""What the fabric needs from outside, one Protocol a file."""

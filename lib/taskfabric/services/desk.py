@@ -1,0 +1,94 @@
+"""What every verb of the hallway has at hand: the ports, the house's rules, and the looks that cost little."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from taskfabric.domain.ancestry import Limits
+from taskfabric.domain.errors import Refused, not_found
+from taskfabric.domain.principal import Caller, Principal, Viewer
+from taskfabric.domain.queue import Queue
+from taskfabric.domain.task import Task
+from taskfabric.domain.tier import DEFAULT_THRESHOLDS
+from taskfabric.ports.board import Board
+from taskfabric.ports.credentials import Credentials
+from taskfabric.ports.files import Files
+from taskfabric.ports.journal import Journal
+from taskfabric.ports.projects import Projects
+from taskfabric.ports.signal import Signal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The settings that the hallway needs, with their defaults."""
+
+    lease: timedelta = timedelta(minutes=10)
+    human_lease: timedelta = timedelta(hours=8)
+    max_attempts: int = 3
+    limits: Limits = field(default_factory=Limits)
+    take_order: tuple[int, ...] = (3, 2, 1, 0)
+    aging: timedelta = timedelta(hours=4)
+    thresholds: tuple[int, ...] = DEFAULT_THRESHOLDS
+    title: int = 2000  # characters
+    description: int = 2**20  # bytes of UTF-8
+    note: int = 2**20  # bytes of UTF-8
+    tags: int = 50
+    tag_length: int = 255  # characters
+    needs: int = 20
+    refs: int = 100
+    attachment: int = 10 * 2**20  # bytes
+    default_pool: str = "pool"
+    wait_cap: timedelta = timedelta(seconds=55)
+    poll_interval: timedelta = timedelta(seconds=1)
+    longest_park: timedelta = timedelta(days=366)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """The ports and the rules; every room of the hallway works at one desk."""
+
+    board: Board
+    projects: Projects
+    credentials: Credentials
+    journal: Journal
+    files: Files
+    signal: Signal
+    rules: Rules
+    version: str
+
+    def see(self, caller: Caller, task_id: int) -> Task:
+        """The task, whole. Raises NotFound if it is not there or the caller may not see it, Refused if he may see
+        only its state and its result."""
+        task = self.board.get(task_id, Viewer.of(caller))
+        if task.restricted:
+            raise Refused(
+                "you may see only the state and the result of this task",
+                next="ask its submitter",
+                rule="restricted",
+                task=task_id,
+            )
+        return task
+
+    def queue_of(self, task: Task) -> Queue | None:
+        """The queue that the task stands in; None for a project that is not one."""
+        return self.projects.queue(task.project_id)
+
+    def pool(self) -> Queue:
+        """The default pool. Raises NotFound while there is none."""
+        queue = self.projects.queue(self.rules.default_pool)
+        if queue is None:
+            raise not_found("target")
+        return queue
+
+    def named(self, name: str) -> Queue | None:
+        """The queue that this name means: the one that a principal of the name owns, else the one so called."""
+        for queue in self.projects.queues():
+            if queue.owner == name:
+                return queue
+        return self.projects.queue(name)
+
+    def person(self, name_or_id: str | int | None) -> Principal | None:
+        """The active principal, or None."""
+        found = None if name_or_id is None else self.credentials.principal(name_or_id)
+        return found if found is not None and found.active else None

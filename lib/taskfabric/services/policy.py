@@ -1,0 +1,181 @@
+"""Who may do what: decisions from the caller, the task and its queue, never from what a caller says about itself.
+
+Each rule that says no is named in the error's fact ``rule``; DESIGN.md lists them beside the invariants.
+"""
+
+from __future__ import annotations
+
+from taskfabric.domain.errors import FabricError, NeedsHuman, NotFound, Refused
+from taskfabric.domain.principal import AppRole, Caller, Kind, ProjectRole
+from taskfabric.domain.queue import Queue, QueueKind
+from taskfabric.domain.task import Task
+from taskfabric.services.desk import Desk
+
+WORKS = frozenset({ProjectRole.MEMBER, ProjectRole.MANAGER})
+
+
+def refuse_in_run(caller: Caller, what: str) -> None:
+    """Raises Refused inside a run: what a run is bound by, that run never changes (invariant 5)."""
+    if caller.run is not None:
+        raise Refused(
+            f"{what} is refused inside a run", next="leave it to whoever is not part of the run", rule="in-run"
+        )
+
+
+def refuse_service(caller: Caller, what: str) -> None:
+    """Raises Refused for a service of the fabric: it decides nothing."""
+    if caller.principal.kind is Kind.SERVICE:
+        raise Refused(
+            f"a service of the fabric never does this: {what}", next="let a person do it", rule="service"
+        )
+
+
+def need_human(caller: Caller, what: str, rule: str) -> None:
+    """Raises Refused unless a human acts himself, outside any run."""
+    refuse_in_run(caller, what)
+    if not caller.principal.is_human:
+        raise Refused(f"{what} is for humans", next="ask a human to do it", rule=rule)
+
+
+def need_admin(caller: Caller, what: str) -> None:
+    """Raises Refused unless a human administrator acts himself."""
+    need_human(caller, what, "admin")
+    if not caller.principal.is_admin:
+        raise Refused(f"{what} is for administrators", next="ask an administrator", rule="admin")
+
+
+def need_decision(desk: Desk, caller: Caller, pin: str | None, what: str) -> None:
+    """Raises NeedsHuman unless a person signed in or gave the right PIN; a wrong PIN is Refused.
+
+    A process on the owner's machine has the owner's local credential, so that alone never decides."""
+    if caller.may_decide:
+        return
+    if not caller.principal.is_human or caller.run is not None:
+        raise NeedsHuman(f"{what} is a human's decision", next="ask a human", rule="decision")
+    if pin is None:
+        raise NeedsHuman(
+            f"{what} is a decision: it needs your PIN or a web session",
+            next="repeat it with --pin" if desk.credentials.has_pin(caller.principal.id) else "set a PIN with `fabric pin set`",
+            rule="decision",
+        )
+    if not desk.credentials.check_pin(caller.principal.id, pin):
+        raise Refused("that is not your PIN", next="after five wrong ones it is locked for a while", rule="pin")
+
+
+def in_scope(caller: Caller, project_id: int) -> bool:
+    """True unless the token is limited to other queues."""
+    return caller.queues is None or project_id in caller.queues
+
+
+def owns(caller: Caller, queue: Queue | None) -> bool:
+    return queue is not None and queue.owner_id == caller.principal.id
+
+
+def works_in(desk: Desk, caller: Caller, project_id: int) -> bool:
+    """True for the owner of the queue and for its members and managers."""
+    if owns(caller, desk.projects.queue(project_id)):
+        return True
+    return desk.projects.role_of(project_id, caller.principal.id) in WORKS
+
+
+def manages(desk: Desk, caller: Caller, project_id: int) -> bool:
+    """True for a human who may arrange this project: its manager, a queue's owner, an administrator."""
+    me = caller.principal
+    if not me.is_human:
+        return False
+    mine = owns(caller, desk.projects.queue(project_id))
+    return me.is_admin or mine or desk.projects.role_of(project_id, me.id) is ProjectRole.MANAGER
+
+
+def has_part(desk: Desk, caller: Caller, task: Task) -> bool:
+    """True for the submitter, the one it was made for, the holder, and whoever works in its queue."""
+    me = caller.principal
+    return (
+        me.id in (task.submitter_id, task.holder_id)
+        or task.on_behalf == me.name
+        or works_in(desk, caller, task.project_id)
+    )
+
+
+def need_part(desk: Desk, caller: Caller, task: Task, what: str) -> None:
+    if not has_part(desk, caller, task):
+        raise Refused(f"{what} is for those who work in its queue", next="ask one of them", rule="not-a-member", task=task.id)
+
+
+# -- submitting ------------------------------------------------------------------------------------------
+
+
+def no_target() -> NotFound:
+    """The one statement for a target that does not exist and for one that the caller may not see."""
+    return NotFound(
+        "no such target, or you may not see it",
+        next="`fabric queue list` shows where you can submit; `pool` is anybody who fits",
+    )
+
+
+def may_submit(desk: Desk, caller: Caller, queue: Queue) -> FabricError | None:
+    """Why this caller may not submit there, or None if it may."""
+    me = caller.principal
+    if not in_scope(caller, queue.project_id):
+        return no_target()
+    match me.kind:
+        case Kind.SERVICE:
+            return None
+        case Kind.HUMAN:
+            # Inside a run the act is the run's, not the human's own.
+            if caller.run is None or queue.kind is not QueueKind.INBOX or owns(caller, queue):
+                return None
+            return _cross_user(queue)
+        case Kind.AGENT:
+            if owns(caller, queue) or queue.name == desk.rules.default_pool:
+                return None
+            if queue.kind is QueueKind.INBOX:
+                return None if queue.owner_id == me.owner_id else _cross_user(queue)
+            return None if works_in(desk, caller, queue.project_id) else no_target()
+
+
+def _cross_user(queue: Queue) -> Refused:
+    return Refused(
+        f"an agent does not write into the inbox of {queue.owner}: that is not whom it answers to",
+        next="submit to the human you answer to, and let him pass it on",
+        rule="cross-user",
+        queue=queue.name,
+    )
+
+
+def sees_queue(desk: Desk, caller: Caller, queue: Queue) -> bool:
+    """True if the caller may know that this queue exists: he may submit there, or belongs to it."""
+    if not in_scope(caller, queue.project_id):
+        return False
+    if may_submit(desk, caller, queue) is None:
+        return True
+    return desk.projects.role_of(queue.project_id, caller.principal.id) is not None
+
+
+# -- claiming --------------------------------------------------------------------------------------------
+
+
+def may_claim(desk: Desk, caller: Caller, queue: Queue) -> bool:
+    """Own queue, or a queue it works in; an inbox is claimed from only by its owner, and never by an agent."""
+    if not in_scope(caller, queue.project_id):
+        return False
+    if owns(caller, queue):
+        return True
+    return queue.kind is not QueueKind.INBOX and desk.projects.role_of(queue.project_id, caller.principal.id) in WORKS
+
+
+# -- arranging -------------------------------------------------------------------------------------------
+
+
+def may_make_queue(caller: Caller, kind: QueueKind, owner_id: int | None, owner_answers_to: int | None) -> bool:
+    """Administrators and managers make any queue; everybody else his own inbox and queues for his own agents."""
+    me = caller.principal
+    if me.role in (AppRole.ADMIN, AppRole.MANAGER):
+        return True
+    match kind:
+        case QueueKind.POOL:
+            return False
+        case QueueKind.INBOX:
+            return owner_id == me.id
+        case QueueKind.AGENT:
+            return owner_answers_to == me.id

@@ -1,0 +1,157 @@
+"""Reading the board: every answer holds only what its caller may see."""
+
+from __future__ import annotations
+
+import base64
+
+from taskfabric.domain.errors import not_found
+from taskfabric.domain.journal import Cursor
+from taskfabric.domain.principal import Caller, Kind, Principal, Viewer
+from taskfabric.domain.queue import Queue
+from taskfabric.domain.status import OPEN_STATUSES, Hindrance, Reason, Status, why_not
+from taskfabric.domain.take_order import serves
+from taskfabric.domain.task import Kin, Task, Thread
+from taskfabric.ports.board import Filter
+from taskfabric.services import policy, text, verbs
+from taskfabric.services.desk import Desk
+
+_OPEN = tuple(status for status in Status if status in OPEN_STATUSES)
+
+
+class Reading:
+    """The verbs that change nothing."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def hello(self, caller: Caller, verb: verbs.Hello) -> verbs.Greeting:
+        hi = self._desk.board.hello()
+        me, rules = caller.principal, self._desk.rules
+        own = next((q.name for q in self._desk.projects.queues_of(me.id) if q.owner_id == me.id), None)
+        return verbs.Greeting(
+            version=self._desk.version,
+            board=hi.kind,
+            now=hi.now,
+            name=me.name,
+            kind=me.kind.value,
+            trust=me.trust.word,
+            zone=me.zone,
+            via=caller.via.value,
+            facts={
+                "role": me.role.value,
+                "queue": own,
+                "default_pool": rules.default_pool,
+                "lease": (rules.human_lease if me.is_human else rules.lease).total_seconds(),
+                "wait_cap": rules.wait_cap.total_seconds(),
+                "may_decide": caller.may_decide,
+                "run": None if caller.run is None else f"{caller.run.task_id}@{caller.run.epoch}",
+            },
+        )
+
+    def show(self, caller: Caller, verb: verbs.Show) -> Thread:
+        return self._desk.board.thread(verb.task, Viewer.of(caller))
+
+    def list(self, caller: Caller, verb: verbs.List) -> list[Task]:
+        queues = None if verb.queue is None else (self.readable(caller, verb.queue).project_id,)
+        return self._desk.board.find(
+            Filter(
+                queues=queues,
+                statuses=_OPEN if verb.statuses is None else verb.statuses,
+                involves_id=caller.principal.id if verb.mine else None,
+                parent=verb.parent,
+                text=text.note(verb.text, self._desk.rules, "text"),
+                overdue=verb.overdue,
+                after_id=verb.after_id,
+                limit=verb.limit,
+            ),
+            Viewer.of(caller),
+        )
+
+    def readable(self, caller: Caller, name: str) -> Queue:
+        """The queue of this name. Raises NotFound if it is not there or the caller may not know of it."""
+        queue = self._desk.named(caller.principal.name if name == "me" else name)
+        if queue is None or not policy.sees_queue(self._desk, caller, queue):
+            raise not_found("queue")
+        return queue
+
+    def tree(self, caller: Caller, verb: verbs.Tree) -> Kin:
+        return self._desk.board.tree(verb.task, Viewer.of(caller))
+
+    def events(self, caller: Caller, verb: verbs.Events) -> verbs.EventPage:
+        viewer = Viewer.of(caller)
+        queues = None if verb.queue is None else [self.readable(caller, verb.queue).project_id]
+        if verb.task is not None:
+            self._desk.board.get(verb.task, viewer)
+        if verb.cursor == "end":
+            return verbs.EventPage(events=(), cursor=self._desk.journal.end())
+        after = Cursor.parse(verb.cursor) if verb.cursor else Cursor()
+        events, cursor = self._desk.journal.read(after, verb.limit, viewer, task_id=verb.task, queues=queues)
+        return verbs.EventPage(events=tuple(events), cursor=cursor)
+
+    def download(self, caller: Caller, verb: verbs.Download) -> verbs.FileArg:
+        found = self._desk.board.attachment(verb.attachment, Viewer.of(caller))
+        data = self._desk.files.get(found.sha256)
+        return verbs.FileArg(name=found.name, data=base64.b64encode(data).decode())
+
+    # -- why -----------------------------------------------------------------------------------------
+
+    def why(self, caller: Caller, verb: verbs.Why) -> verbs.Explanation:
+        """The one thing that holds the task, then everything; for a claimable one, who could take it."""
+        task = self._desk.board.get(verb.task, Viewer.of(caller))
+        reasons = why_not(task, self._desk.board.now())
+        claimers: tuple[str, ...] = ()
+        claimable = not reasons
+        if claimable and not task.restricted:
+            members = [p for p in self._desk.credentials.principals() if self._could_come(caller, p, task)]
+            claimers = tuple(p.name for p in members if self._fits(p, task))
+            if not claimers:
+                reasons = [Reason(kind=Hindrance.STATUS, text=_nobody(task))]
+        return verbs.Explanation(
+            task=task,
+            claimable=claimable,
+            first=reasons[0] if reasons else None,
+            reasons=tuple(reasons),
+            claimers=claimers,
+        )
+
+    def _could_come(self, caller: Caller, agent: Principal, task: Task) -> bool:
+        """An active agent that works in the task's queue, and of which the caller may know."""
+        if agent.kind is not Kind.AGENT or not agent.active or not knows(self._desk, caller, agent):
+            return False
+        queue = self._desk.queue_of(task)
+        own = queue is not None and queue.owner_id == agent.id
+        return own or self._desk.projects.role_of(task.project_id, agent.id) in policy.WORKS
+
+    def _fits(self, agent: Principal, task: Task) -> bool:
+        queue = self._desk.queue_of(task)
+        return serves(
+            tier=task.tier,
+            needs=task.needs,
+            required=task.required_trust,
+            own_queue=queue is not None and queue.owner_id == agent.id,
+            tiers=agent.tiers,
+            capabilities=agent.capabilities,
+            trust=agent.trust,
+        )
+
+
+def _nobody(task: Task) -> str:
+    asks = [f"needs {need}" for need in task.needs]
+    if task.tier:
+        asks.append(f"tier {task.tier}")
+    if task.required_trust:
+        asks.append(f"trust {task.required_trust.word}")
+    return f"no agent of {task.queue!r} fits" + (f": {', '.join(asks)}" if asks else "; it has none")
+
+
+def knows(desk: Desk, caller: Caller, other: Principal) -> bool:
+    """True if the caller may know of the other: humans know everybody; an agent knows the human it answers to, and
+    whoever belongs to a queue that it belongs to."""
+    me = caller.principal
+    if me.kind is not Kind.AGENT or other.id in (me.id, me.owner_id):
+        return True
+    return any(
+        queue.owner_id == other.id or desk.projects.role_of(queue.project_id, other.id) is not None
+        for queue in desk.projects.queues_of(me.id)
+        if policy.in_scope(caller, queue.project_id)
+    )

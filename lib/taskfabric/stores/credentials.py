@@ -1,0 +1,410 @@
+"""Accounts and tokens in PostgreSQL. Secrets are stored hashed: tokens with sha256, PINs with scrypt.
+
+A token has 256 random bits, so a plain hash of it cannot be searched backwards; a PIN is short, so its hash is dear.
+What is known of a token is kept for a few seconds; a revocation made by this process acts at once, one made by
+another after those seconds at the latest. A run's own token is looked up each time: it ends with the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import psycopg
+from psycopg.errors import UniqueViolation
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from taskfabric.db.pool import Connection, Database
+from taskfabric.domain.errors import BadInput, Refused, Unavailable, not_found
+from taskfabric.domain.principal import AppRole, Caller, Kind, Principal, RunRef, Stamp, Trust, Via
+from taskfabric.ports.credentials import Credential, NewPrincipal
+from taskfabric.stores import pin as pins
+
+log = logging.getLogger(__name__)
+
+PREFIX: Final = "fab_"
+_FRESH: Final = 5.0  # seconds for which an answer is used again
+_KEPT: Final = 4096  # tokens remembered at most
+_STORED_VIA: Final = (Via.LOCAL, Via.TOKEN, Via.SESSION)
+
+_PRINCIPAL: Final = """
+u.id, u.username, u.kind, u.trust, u.role, u.tiers, u.capabilities, u.concurrency, u.timezone, u.is_active, u.owner_id
+"""
+# A run's token is worth something only while the lease it was made under stands.
+_AUTHENTICATE: Final = f"""
+SELECT c.id AS credential_id, c.via, c.queues, c.run_task, c.run_epoch,
+       extract(epoch FROM c.expires_at - fabric_now())::float8 AS lasts,
+       coalesce(c.last_used_at < fabric_now() - interval '1 minute', true) AS stale, {_PRINCIPAL}
+  FROM credentials c JOIN users u ON u.id = c.user_id
+ WHERE c.hash = %s AND c.revoked_at IS NULL AND (c.expires_at IS NULL OR c.expires_at > fabric_now()) AND u.is_active
+   AND (c.run_task IS NULL OR EXISTS (
+        SELECT FROM tasks t WHERE t.id = c.run_task AND t.epoch = c.run_epoch AND t.token IS NOT NULL
+           AND t.owner_id = c.user_id))
+"""
+_TOUCH: Final = """
+UPDATE credentials SET last_used_at = fabric_now()
+ WHERE id = %s AND (last_used_at IS NULL OR last_used_at < fabric_now() - interval '1 minute')
+"""
+_CREDENTIAL: Final = """
+SELECT c.id, u.username, c.name, c.via, c.created_at, c.expires_at, c.last_used_at, c.revoked_at IS NOT NULL AS revoked,
+       c.queues IS NOT NULL AS scoped,
+       (SELECT array_agg(q.name ORDER BY q.name) FROM queues q WHERE q.project_id = ANY (c.queues)) AS queue_names
+  FROM credentials c JOIN users u ON u.id = c.user_id
+"""
+_EVENT: Final = "INSERT INTO journal (actor_id, run_task, run_epoch, kind, via, data) VALUES (%s, %s, %s, %s, %s, %s)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """A token that was good a moment ago; instants by the process' monotonic clock."""
+
+    caller: Caller
+    seen: float
+    fresh_until: float
+
+
+class PostgresCredentials:
+    """``ports.credentials.Credentials`` over the tables users and credentials."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        remember: timedelta = timedelta(minutes=5),
+        pin_tries: int = 5,
+        pin_lock: timedelta = timedelta(minutes=15),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._remember = remember.total_seconds()
+        self._pin_tries = pin_tries
+        self._pin_lock = pin_lock
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[bytes, _Known] = {}
+        self._people: dict[int | str, tuple[Principal, float]] = {}
+        self._generation = 0  # raised by each local change: an answer read before it is not remembered
+
+    # -- who is it -----------------------------------------------------------------------------------
+
+    def authenticate(self, token: str) -> Caller | None:
+        """The caller whose token this is, or None. Takes the same time for every wrong token."""
+        digest = _digest(token)
+        known = self._known.get(digest)
+        if known is not None and self._clock() < known.fresh_until:
+            return known.caller
+        generation = self._generation
+        with self._database.connection() as conn:
+            row = _one(conn, _AUTHENTICATE, (digest,))
+        if row is None:
+            with self._lock:
+                self._known.pop(digest, None)
+            return None
+        caller = _caller(row)
+        if row["stale"]:
+            self._touch(caller)
+        if caller.run is None:
+            lasts = _FRESH if row["lasts"] is None else min(_FRESH, row["lasts"])
+            self._keep(digest, caller, generation, lasts)
+        return caller
+
+    def recent(self, token: str) -> Caller | None:
+        """The caller if this token was good in the last minutes; for use only while the database is away (G14)."""
+        known = self._known.get(_digest(token))
+        return known.caller if known is not None and self._clock() - known.seen <= self._remember else None
+
+    def _keep(self, digest: bytes, caller: Caller, generation: int, lasts: float) -> None:
+        now = self._clock()
+        with self._lock:
+            if generation != self._generation:
+                return
+            self._known.pop(digest, None)
+            while len(self._known) >= _KEPT:
+                del self._known[next(iter(self._known))]
+            self._known[digest] = _Known(caller=caller, seen=now, fresh_until=now + lasts)
+
+    def _touch(self, caller: Caller) -> None:
+        try:
+            with self._database.transaction() as conn:
+                conn.execute("SET LOCAL synchronous_commit = off")
+                conn.execute(_TOUCH, (caller.credential_id,))
+        except Unavailable as error:  # when it was last used is worth less than the call itself
+            log.warning("last use of a token not noted credential=%s reason=%s", caller.credential_id, error.message)
+
+    def _forget(self, principal_id: int) -> None:
+        with self._lock:
+            self._generation += 1
+            self._people.clear()
+            for digest in [d for d, known in self._known.items() if known.caller.principal.id == principal_id]:
+                del self._known[digest]
+
+    # -- principals ----------------------------------------------------------------------------------
+
+    def principal(self, name_or_id: str | int) -> Principal | None:
+        """The account of this name or number, disabled ones too; a change is seen within seconds."""
+        kept = self._people.get(name_or_id)
+        if kept is not None and self._clock() < kept[1]:
+            return kept[0]
+        generation = self._generation
+        column = "id" if isinstance(name_or_id, int) else "username"
+        with self._database.connection() as conn:
+            row = _one(conn, f"SELECT {_PRINCIPAL} FROM users u WHERE u.{column} = %s", (name_or_id,))
+        if row is None:
+            return None
+        found = _principal(row)
+        with self._lock:
+            if generation == self._generation:
+                self._people[found.id] = self._people[found.name] = (found, self._clock() + _FRESH)
+        return found
+
+    def principals(self) -> list[Principal]:
+        with self._database.connection() as conn:
+            return [_principal(row) for row in _all(conn, f"SELECT {_PRINCIPAL} FROM users u ORDER BY u.id")]
+
+    def add_principal(self, new: NewPrincipal, stamp: Stamp) -> Principal:
+        """Raises BadInput if the name is taken."""
+        try:
+            with self._database.transaction() as conn:
+                row = _one(
+                    conn,
+                    "INSERT INTO users AS u (username, name, kind, role, trust, email, timezone, owner_id, tiers,"
+                    " capabilities, concurrency) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+                    f" RETURNING {_PRINCIPAL}",
+                    (
+                        new.name,
+                        new.full_name,
+                        new.kind.value,
+                        new.role.value,
+                        int(new.trust),
+                        new.email,
+                        new.zone,
+                        new.owner_id,
+                        None if new.tiers is None else list(new.tiers),
+                        None if new.capabilities is None else list(new.capabilities),
+                        new.concurrency,
+                    ),
+                )
+                made = _principal(_must(row))
+                facts = {"name": made.name, "kind": made.kind.value, "trust": made.trust.word, "role": made.role.value}
+                _journal(conn, "user-added", stamp, facts)
+        except UniqueViolation:
+            raise BadInput(f"the name {new.name!r} is taken", next="choose another name", field="name") from None
+        self._forget(made.id)
+        return made
+
+    def set_active(self, principal_id: int, active: bool, stamp: Stamp) -> None:
+        with self._database.transaction() as conn:
+            was = _one(conn, "SELECT username, is_active FROM users WHERE id = %s FOR UPDATE", (principal_id,))
+            if was is None:
+                raise not_found("user")
+            conn.execute("UPDATE users SET is_active = %s WHERE id = %s", (active, principal_id))
+            facts = {"name": was["username"], "was": was["is_active"], "is": active}
+            _journal(conn, "user-enabled" if active else "user-disabled", stamp, facts)
+        self._forget(principal_id)
+
+    # -- tokens --------------------------------------------------------------------------------------
+
+    def create_token(
+        self,
+        principal_id: int,
+        *,
+        name: str,
+        via: Via,
+        stamp: Stamp,
+        queues: Sequence[int] | None = None,
+        expires: datetime | None = None,
+        run: RunRef | None = None,
+    ) -> tuple[str, Credential]:
+        """The secret, shown this once, and what is stored of it."""
+        if via not in _STORED_VIA:
+            raise BadInput(f"no token can stand for the door {via.value!r}", field="via")
+        token = PREFIX + secrets.token_urlsafe(32)
+        with self._database.transaction() as conn:
+            row = _one(
+                conn,
+                "INSERT INTO credentials (user_id, hash, name, via, queues, run_task, run_epoch, created_by,"
+                " expires_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING id",
+                (
+                    principal_id,
+                    _digest(token),
+                    name,
+                    via.value,
+                    None if queues is None else sorted(queues),
+                    None if run is None else run.task_id,
+                    None if run is None else run.epoch,
+                    stamp.principal_id,
+                    expires,
+                ),
+            )
+            made = _credential(_must(_one(conn, f"{_CREDENTIAL} WHERE c.id = %s", (_must(row)["id"],))))
+            facts = {"credential": made.id, "principal": made.principal, "name": name, "via": via.value}
+            _journal(conn, "token-created", stamp, facts)
+        return token, made
+
+    def revoke_token(self, credential_id: int, stamp: Stamp) -> bool:
+        """True if it was worth something until now."""
+        with self._database.transaction() as conn:
+            row = _one(
+                conn,
+                "UPDATE credentials SET revoked_at = fabric_now() WHERE id = %s AND revoked_at IS NULL"
+                " RETURNING user_id",
+                (credential_id,),
+            )
+            if row is not None:
+                _journal(conn, "token-revoked", stamp, {"credential": credential_id})
+        if row is None:
+            return False
+        self._forget(row["user_id"])
+        return True
+
+    def revoke_all(self, principal_id: int, stamp: Stamp) -> int:
+        """How many tokens of this account were worth something until now."""
+        with self._database.transaction() as conn:
+            rows = _all(
+                conn,
+                "UPDATE credentials SET revoked_at = fabric_now() WHERE user_id = %s AND revoked_at IS NULL"
+                " RETURNING id",
+                (principal_id,),
+            )
+            facts = {"principal": principal_id, "credentials": [row["id"] for row in rows]}
+            _journal(conn, "tokens-revoked", stamp, facts)
+        self._forget(principal_id)
+        return len(rows)
+
+    def tokens(self, principal_id: int | None) -> list[Credential]:
+        """Of one account, or all; those of runs are left out, they come and go by themselves."""
+        of = "" if principal_id is None else "AND c.user_id = %s"
+        with self._database.connection() as conn:
+            rows = _all(
+                conn,
+                f"{_CREDENTIAL} WHERE c.run_task IS NULL {of} ORDER BY c.id",
+                () if principal_id is None else (principal_id,),
+            )
+        return [_credential(row) for row in rows]
+
+    # -- PINs ----------------------------------------------------------------------------------------
+
+    def set_pin(self, principal_id: int, pin: str, stamp: Stamp) -> None:
+        """Stored with scrypt; a lock is lifted."""
+        hashed = pins.hashed(pin)
+        with self._database.transaction() as conn:
+            row = _one(
+                conn,
+                "UPDATE users SET pin_hash = %s, pin_failures = 0, pin_locked_until = NULL WHERE id = %s"
+                " RETURNING username",
+                (hashed, principal_id),
+            )
+            if row is None:
+                raise not_found("user")
+            _journal(conn, "pin-set", stamp, {"name": row["username"]})
+
+    def check_pin(self, principal_id: int, pin: str) -> bool:
+        """True for the right PIN. Five wrong ones lock it for 15 minutes: then raises Refused, also for the right."""
+        with self._database.transaction() as conn:
+            # The row is held while the PIN is compared: guesses made side by side are counted one after another.
+            row = _one(
+                conn,
+                "SELECT pin_hash, coalesce(pin_locked_until > fabric_now(), false) AS locked, pin_locked_until,"
+                " pin_failures FROM users WHERE id = %s FOR UPDATE",
+                (principal_id,),
+            )
+            if row is None or row["pin_hash"] is None:
+                return False
+            if row["locked"]:
+                until = row["pin_locked_until"].isoformat().replace("+00:00", "Z")
+                raise Refused(
+                    f"the PIN is locked until {until}, after too many wrong ones",
+                    next="wait until then",
+                    rule="pin-locked",
+                    until=until,
+                )
+            right = pins.matches(pin, row["pin_hash"])
+            failures = 0 if right else row["pin_failures"] + 1
+            locks = failures >= self._pin_tries
+            conn.execute(
+                "UPDATE users SET pin_failures = %s, pin_locked_until = CASE WHEN %s THEN fabric_now() + %s END"
+                " WHERE id = %s",
+                (0 if locks else failures, locks, self._pin_lock, principal_id),
+            )
+        if locks:
+            log.warning("PIN locked principal=%d for=%s", principal_id, self._pin_lock)
+        return right
+
+    def has_pin(self, principal_id: int) -> bool:
+        with self._database.connection() as conn:
+            row = _one(conn, "SELECT pin_hash IS NOT NULL AS has FROM users WHERE id = %s", (principal_id,))
+        return row is not None and bool(row["has"])
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _principal(row: dict[str, Any]) -> Principal:
+    return Principal(
+        id=row["id"],
+        name=row["username"],
+        kind=Kind(row["kind"]),
+        trust=Trust(row["trust"]),
+        role=AppRole(row["role"]),
+        tiers=None if row["tiers"] is None else tuple(row["tiers"]),
+        capabilities=None if row["capabilities"] is None else tuple(row["capabilities"]),
+        concurrency=row["concurrency"],
+        zone=row["timezone"],
+        active=row["is_active"],
+        owner_id=row["owner_id"],
+    )
+
+
+def _caller(row: dict[str, Any]) -> Caller:
+    run = None if row["run_task"] is None else RunRef(task_id=row["run_task"], epoch=row["run_epoch"])
+    return Caller(
+        principal=_principal(row),
+        via=Via(row["via"]),
+        run=run,
+        queues=None if row["queues"] is None else frozenset(row["queues"]),
+        credential_id=row["credential_id"],
+    )
+
+
+def _credential(row: dict[str, Any]) -> Credential:
+    return Credential(
+        id=row["id"],
+        principal=row["username"],
+        name=row["name"],
+        via=Via(row["via"]),
+        queues=tuple(row["queue_names"] or ()) if row["scoped"] else None,
+        created=row["created_at"],
+        expires=row["expires_at"],
+        last_used=row["last_used_at"],
+        revoked=row["revoked"],
+    )
+
+
+def _journal(conn: Connection, kind: str, stamp: Stamp, data: dict[str, Any]) -> None:
+    run = stamp.run
+    task, epoch = (None, None) if run is None else (run.task_id, run.epoch)
+    conn.execute(_EVENT, (stamp.principal_id, task, epoch, kind, stamp.via.value, Jsonb(data)))
+
+
+def _all(conn: Connection, query: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
+    with psycopg.Cursor(conn, row_factory=dict_row) as cursor:
+        return cursor.execute(query.encode(), values).fetchall()
+
+
+def _one(conn: Connection, query: str, values: Sequence[object] = ()) -> dict[str, Any] | None:
+    with psycopg.Cursor(conn, row_factory=dict_row) as cursor:
+        return cursor.execute(query.encode(), values).fetchone()
+
+
+def _must(row: dict[str, Any] | None) -> dict[str, Any]:
+    assert row is not None  # a RETURNING of a row just written
+    return row

@@ -1,0 +1,229 @@
+"""The door: who is calling. The credential decides everything; nothing in a request's arguments does.
+
+``Authorization: Bearer TOKEN``, or Basic with a user's name and a token of his for the password. A token has 256 random
+bits, so guessing is hopeless anyway; slowing it down keeps it out of the database and makes it visible in the log.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import ipaddress
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+from taskfabric.domain.errors import NotAuthenticated, Refused
+from taskfabric.domain.principal import Caller
+from taskfabric.ports.credentials import Credentials
+
+log = logging.getLogger(__name__)
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+_LONGEST: Final = 1000  # characters of an Authorization header
+_INSTANCE: Final = 80  # characters
+_MANY: Final = 10_000  # failures, and good tokens, that are remembered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presented:
+    """What a request shows at the door."""
+
+    token: str
+    user: str | None  # named beside it (Basic); the token must be his
+    address: str  # where it comes from
+    instance: str  # what calls, as it says itself; proves nothing
+
+
+def presented(headers: Headers, address: str) -> Presented | None:
+    """What the headers show; None for nothing, or for what is no credential."""
+    authorization = instance = b""
+    for name, value in headers:
+        if name == b"authorization":
+            authorization = value
+        elif name == b"x-fabric-instance":
+            instance = value
+    if not authorization or len(authorization) > _LONGEST:
+        return None
+    scheme, _, rest = authorization.partition(b" ")
+    user: str | None = None
+    try:
+        match scheme.lower():
+            case b"bearer":
+                token = rest.strip().decode("ascii")
+            case b"basic":
+                user, colon, token = base64.b64decode(rest.strip(), validate=True).decode().partition(":")
+                if not colon:
+                    return None
+            case _:
+                return None
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    if not token:
+        return None
+    return Presented(token=token, user=user, address=address, instance=_sanitised(instance))
+
+
+def _sanitised(instance: bytes) -> str:
+    if not instance:
+        return ""
+    text = instance[: 8 * _INSTANCE].decode("utf-8", "replace")
+    # Parentheses stand around it in the comment of a claim.
+    return "".join(c for c in text if c.isprintable() and c not in "()").strip()[:_INSTANCE]
+
+
+class Door:
+    """Authenticates, and makes those wait who guess. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        failures: int,
+        delay: timedelta,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._credentials = credentials
+        self._guesses = _Guesses(failures=failures, delay=delay.total_seconds(), clock=clock)
+
+    def admit(self, shown: Presented) -> Caller:
+        """The caller behind it. Raises NotAuthenticated, or Unavailable while the credentials cannot be read."""
+        key = (shown.address, shown.user if shown.user is not None else shown.token[:8])
+        wait = self._guesses.wait(key, shown.token)
+        if wait > 0:
+            raise NotAuthenticated(
+                "too many wrong credentials came from there",
+                next=f"try again in {round(wait)} s",
+                retry_after=round(wait),
+            )
+        caller = self._credentials.authenticate(shown.token)
+        if caller is not None and shown.user is not None and not _same(shown.user, caller.principal.name):
+            caller = None
+        if caller is None:
+            self._guesses.failed(key)
+            raise NotAuthenticated("the credential is not, or no longer, valid")
+        self._guesses.succeeded(shown.token)
+        return replace(caller, instance=shown.instance) if shown.instance else caller
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+class _Guesses:
+    """Failures by (address, name). A key past its limit waits, except for tokens that were good here before: nobody
+    locks a neighbour out by guessing in his name."""
+
+    def __init__(self, *, failures: int, delay: float, clock: Callable[[], float]) -> None:
+        self._limit = failures
+        self._delay = delay
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failed: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()  # count, when first
+        self._good: OrderedDict[bytes, None] = OrderedDict()
+        self._last_good = ""
+
+    def wait(self, key: tuple[str, str], token: str) -> float:
+        """Seconds that this key has to wait; 0 = none."""
+        found = self._failed.get(key)
+        if found is None or found[0] < self._limit:
+            return 0.0
+        left = found[1] + self._delay - self._clock()
+        if left <= 0:
+            with self._lock:
+                self._failed.pop(key, None)
+            return 0.0
+        return 0.0 if _digest(token) in self._good else left
+
+    def failed(self, key: tuple[str, str]) -> None:
+        now = self._clock()
+        with self._lock:
+            count, first = self._failed.pop(key, (0, now))
+            if now - first >= self._delay:
+                count, first = 0, now
+            count += 1
+            # The wait begins with the failure that reaches the limit.
+            self._failed[key] = (count, now if count == self._limit else first)
+            while len(self._failed) > _MANY:
+                self._failed.popitem(last=False)
+        if count == self._limit:
+            log.warning("credentials guessed address=%s name=%r failures=%d", key[0], key[1], count)
+
+    def succeeded(self, token: str) -> None:
+        if token == self._last_good:
+            return
+        digest = _digest(token)
+        with self._lock:
+            self._good.pop(digest, None)
+            self._good[digest] = None
+            if len(self._good) > _MANY:
+                self._good.popitem(last=False)
+        self._last_good = token
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+# ---------------------------------------------------------------- from where
+
+
+class Sites:
+    """Which Host and Origin this server answers to.
+
+    A web page elsewhere can make a browser send requests to this machine, under its own name (an Origin that is not
+    ours) or under a name that it lets point here (a Host that is not ours).
+    """
+
+    def __init__(self, *, host: str, public_url: str, allow_remote: bool) -> None:
+        public = urlsplit(public_url)
+        self._names = {"localhost", host, public.hostname or ""} - {""}
+        self._public_origin = f"{public.scheme}://{public.netloc}".lower() if public_url else None
+        # Without a public URL nobody knows the names under which other machines reach this one.
+        self._any_name = allow_remote and not public_url
+        self._any_address = allow_remote
+
+    def knows(self, host: bytes | None) -> bool:
+        """Whether a Host header names this server."""
+        name = _host_name(host)
+        if name is None:
+            return False
+        if self._any_name or name in self._names:
+            return True
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return self._any_address or address.is_loopback  # a number cannot be made to point elsewhere
+
+    def check_origin(self, origin: bytes | None, host: bytes | None) -> None:
+        """Raises Refused for a request that a page of another site has caused."""
+        if origin is None:
+            return
+        text = origin.decode("latin-1").lower()
+        parts = urlsplit(text)
+        if text == self._public_origin or (host is not None and parts.netloc == host.decode("latin-1").lower()):
+            return
+        raise Refused(
+            "this request comes from a page of another site",
+            next="use a page of the fabric itself, or a client that is not a browser",
+            rule="origin",
+        )
+
+
+def _host_name(host: bytes | None) -> str | None:
+    if not host:
+        return None
+    try:
+        return urlsplit(f"//{host.decode('ascii').lower()}").hostname
+    except ValueError:  # brackets without an address, not ASCII
+        return None

@@ -1,0 +1,112 @@
+"""Which server to ask, and with which token.
+
+``FABRIC_URL`` and ``FABRIC_TOKEN`` from the environment, else from ``.env`` here; what neither names comes from the
+fabric that runs on this machine: ``runtime.json`` in its home says where, ``credentials`` beside it holds its owner's
+token.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from taskfabric.domain.errors import BadInput, NotAuthenticated, Unavailable
+
+if TYPE_CHECKING:
+    from taskfabric.surfaces.cli.command import Board
+
+RUNTIME: Final = "runtime.json"
+CREDENTIALS: Final = "credentials"
+_NAMES: Final = ("FABRIC_URL", "FABRIC_TOKEN")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """A server and the caller's token for it."""
+
+    url: str  # without a slash at its end
+    token: str = field(repr=False)
+
+
+def find(env: Mapping[str, str], cwd: Path) -> Where:
+    """Raises Unavailable when no server is known, NotAuthenticated when no token for it is."""
+    named = {**_dotenv(cwd), **{name: env[name] for name in _NAMES if env.get(name)}}
+    url, token = named.get("FABRIC_URL", ""), named.get("FABRIC_TOKEN", "")
+    if not url or not token:
+        local = home(env, cwd)
+        running = read(local / RUNTIME)
+        here = str(running.get("url", "")) if running and is_alive(running) else ""
+        if not url and not here:
+            raise Unavailable(
+                f"no fabric runs here (looked in {local})",
+                next="start one with `fabric up`, or name a server with FABRIC_URL and FABRIC_TOKEN",
+                home=str(local),
+            )
+        url = url or here
+        if not token and normal(url) == normal(here):
+            token = str((read(local / CREDENTIALS) or {}).get("token", ""))
+    if not token:
+        raise NotAuthenticated(f"there is no token for {url}")
+    return Where(url=normal(url), token=token)
+
+
+def connect(env: Mapping[str, str], cwd: Path) -> Board:
+    """The client of that server."""
+    from taskfabric.remote import RemoteFabric
+
+    where = find(env, cwd)
+    return RemoteFabric(where.url, where.token, instance=f"fabric@{os.uname().nodename}")
+
+
+def home(env: Mapping[str, str], cwd: Path) -> Path:
+    """The home of the fabric of this place."""
+    from taskfabric.home import fabric_home
+
+    return fabric_home(env, cwd)
+
+
+def normal(url: str) -> str:
+    """One spelling for one server. Raises BadInput for what is no address of a server."""
+    text = url.strip().rstrip("/")
+    scheme, found, rest = text.partition("://")
+    if not found or scheme.lower() not in ("http", "https") or not rest or any(c.isspace() for c in rest):
+        if not text:
+            return ""
+        raise BadInput(f"{url[:80]!r} is not the address of a server", next="set FABRIC_URL to http://host:port")
+    host, slash, path = rest.partition("/")
+    name, colon, port = host.lower().partition(":")
+    return f"{scheme.lower()}://{'127.0.0.1' if name == 'localhost' else name}{colon}{port}{slash}{path}"
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    """A JSON object of ours; None when it is absent, unreadable or half-written."""
+    try:
+        shape = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return shape if isinstance(shape, dict) else None
+
+
+def is_alive(running: Mapping[str, Any]) -> bool:
+    """Whether the process that wrote runtime.json still runs, and is not another one with its number."""
+    from taskfabric.surfaces.cli.process import is_running
+
+    return is_running(running.get("pid"), running.get("started_ticks"))
+
+
+def _dotenv(cwd: Path) -> dict[str, str]:
+    """Our two names from ``.env`` here. One that belongs to somebody else is passed over: it could name his server."""
+    path = cwd / ".env"
+    try:
+        if path.stat().st_uid not in (os.geteuid(), 0) or b"FABRIC_" not in path.read_bytes()[:1_000_000]:
+            return {}
+    except OSError:
+        return {}
+    from dotenv import dotenv_values
+
+    found = dotenv_values(path, interpolate=False)
+    return {name: value for name in _NAMES if (value := found.get(name))}

@@ -1,0 +1,229 @@
+"""Putting the fabric together, once, by calling constructors: this file is the whole of it.
+
+    ground = open_cluster(home, settings)            # a migrated database: the embedded one, or yours
+    house = build(settings, ground.dsn, home=home)
+    token = first_human(house, "alice")              # None when there was a human before
+    ...
+    house.close()
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from taskfabric import __version__
+from taskfabric.boards.native.board import NativeBoard
+from taskfabric.boards.native.journal import NativeJournal
+from taskfabric.boards.native.projects import NativeProjects
+from taskfabric.db import backup as saving
+from taskfabric.db.backup import Restored
+from taskfabric.db.embedded import Cluster, ClusterStatus
+from taskfabric.db.migrate import migrate
+from taskfabric.db.pool import Database
+from taskfabric.domain.ancestry import Limits
+from taskfabric.domain.errors import BadInput
+from taskfabric.domain.principal import AppRole, Kind, Principal, ProjectRole, Stamp, Trust, Via
+from taskfabric.domain.queue import Queue, QueueKind
+from taskfabric.domain.target import checked_name
+from taskfabric.ports.board import Board
+from taskfabric.ports.credentials import Credentials, NewPrincipal
+from taskfabric.ports.files import Files
+from taskfabric.ports.journal import Journal
+from taskfabric.ports.projects import Projects
+from taskfabric.services.hallway import Hallway, Rules
+from taskfabric.settings import Settings
+from taskfabric.stores.credentials import PostgresCredentials
+from taskfabric.stores.files import FileStore
+from taskfabric.stores.signal import Bus
+
+SYSTEM: Final = Stamp(principal_id=0, name="fabric", kind=Kind.SERVICE, trust=Trust.TRUSTED, via=Via.SYSTEM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """One process' fabric: the hallway, and what stands behind it."""
+
+    settings: Settings
+    database: Database
+    board: Board
+    projects: Projects
+    credentials: Credentials
+    journal: Journal
+    files: Files
+    signal: Bus
+    hallway: Hallway
+
+    def close(self) -> None:
+        """Stop listening and close the connections."""
+        self.signal.close()
+        self.database.close()
+
+
+def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> House:
+    """The house over a migrated database. ``name`` is what the database calls this process."""
+    database = Database(dsn, size=settings.board.pool_size, name=name)
+    signal = Bus(dsn, per_second=settings.board.notify_per_second)
+    board = NativeBoard(database, signal)
+    projects = NativeProjects(database)
+    credentials = PostgresCredentials(
+        database,
+        remember=settings.auth.cache,
+        pin_tries=settings.auth.pin_tries,
+        pin_lock=settings.auth.pin_lock,
+    )
+    journal = NativeJournal(database)
+    files = FileStore(home / "files")
+    hallway = Hallway(
+        board=board,
+        projects=projects,
+        credentials=credentials,
+        journal=journal,
+        files=files,
+        signal=signal,
+        rules=rules(settings),
+        version=__version__,
+    )
+    return House(
+        settings=settings,
+        database=database,
+        board=board,
+        projects=projects,
+        credentials=credentials,
+        journal=journal,
+        files=files,
+        signal=signal,
+        hallway=hallway,
+    )
+
+
+def rules(settings: Settings) -> Rules:
+    """What of the settings the hallway goes by."""
+    raise NotImplementedError
+
+
+# ---------------------------------------------------------------- the first people and queues
+
+
+def first_human(house: House, name: str, *, zone: str = "UTC") -> str | None:
+    """The first human is an administrator and has an inbox; the default pool exists and he works in it.
+
+    Returns his local token, or None when there was a human before; then only what is missing is made.
+    Raises BadInput for a name that cannot be one.
+    """
+    owner = _first_administrator(house)
+    if owner is not None:
+        ensure_queues(house, owner)
+        return None
+    owner = house.credentials.add_principal(
+        NewPrincipal(
+            name=checked_name(name, "user"),
+            kind=Kind.HUMAN,
+            trust=Trust.HUMAN,
+            role=AppRole.ADMIN,
+            zone=zone,
+            capabilities=None,
+        ),
+        SYSTEM,
+    )
+    ensure_queues(house, owner)
+    return local_token(house, owner.name)
+
+
+def ensure_queues(house: House, owner: Principal) -> list[Queue]:
+    """This human's inbox and the default pool exist, and he manages the pool."""
+    inbox, _ = house.projects.make_queue(owner.name, QueueKind.INBOX, SYSTEM, owner_id=owner.id)
+    pool, made = house.projects.make_queue(rules(house.settings).default_pool, QueueKind.POOL, SYSTEM)
+    if made or house.projects.role_of(pool.project_id, owner.id) is None:
+        house.projects.set_member(pool.project_id, owner.id, ProjectRole.MANAGER, SYSTEM)
+    return [inbox, pool]
+
+
+def local_token(house: House, name: str) -> str:
+    """A new token for the credentials file on this human's machine: it may do all but decide.
+
+    Raises BadInput if there is no such human.
+    """
+    owner = house.credentials.principal(name)
+    if owner is None or not owner.is_human or not owner.active:
+        raise BadInput(f"there is no human called {name[:63]!r} here", next="`fabric user list` shows who is", name=name)
+    token, _ = house.credentials.create_token(owner.id, name="this machine", via=Via.LOCAL, stamp=SYSTEM)
+    return token
+
+
+def first_administrator(house: House) -> str | None:
+    """The name of the first human administrator; None on a fresh board."""
+    found = _first_administrator(house)
+    return None if found is None else found.name
+
+
+def _first_administrator(house: House) -> Principal | None:
+    people = (p for p in house.credentials.principals() if p.is_human and p.is_admin and p.active)
+    return min(people, key=lambda p: p.id, default=None)
+
+
+# ---------------------------------------------------------------- the database it stands on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """A migrated database, and the embedded server if it is that one."""
+
+    dsn: str
+    cluster: Cluster | None  # None: a server of yours, whose life is not ours
+    applied: tuple[str, ...]  # migrations that were missing
+
+
+def cluster_of(home: Path, settings: Settings) -> Cluster | None:
+    """The embedded server of this home, started or not; None when the settings name another database."""
+    return None if settings.board.dsn else Cluster(home)
+
+
+def open_cluster(home: Path, settings: Settings) -> Ground:
+    """Start or join the database and bring it to this version's schema.
+
+    The order is: what the settings name (``FABRIC_BOARD``, ``DATABASE_URL``), the embedded server from the wheel, from
+    the system. Raises Unavailable with the reason.
+    """
+    cluster = cluster_of(home, settings)
+    dsn = settings.board.dsn if cluster is None else cluster.start()
+    return Ground(dsn=dsn, cluster=cluster, applied=tuple(migrate(dsn)))
+
+
+def backup(home: Path, settings: Settings, file: Path) -> int:
+    """Save the database to ``file``; its size in bytes. Raises Unavailable, FabricError."""
+    cluster = cluster_of(home, settings)
+    return saving.backup(settings.board.dsn if cluster is None else cluster.start(), file)
+
+
+def restore(home: Path, settings: Settings, file: Path, *, force: bool = False) -> Restored:
+    """Put a saved database in the place of the present one, lift every epoch, and bring it to this version's schema.
+
+    Raises FabricError while somebody uses the database, unless ``force`` ends their sessions.
+    """
+    cluster = cluster_of(home, settings)
+    dsn = settings.board.dsn if cluster is None else cluster.start()
+    done = saving.restore(dsn, file, admin_dsn=None if cluster is None else cluster.superuser_dsn(), force=force)
+    migrate(dsn)
+    return done
+
+
+__all__ = [
+    "SYSTEM",
+    "Cluster",
+    "ClusterStatus",
+    "Ground",
+    "House",
+    "Restored",
+    "backup",
+    "build",
+    "cluster_of",
+    "ensure_queues",
+    "first_administrator",
+    "first_human",
+    "local_token",
+    "open_cluster",
+    "restore",
+    "rules",
+]
