@@ -1,10 +1,10 @@
 """Putting the fabric together, once, by calling constructors: this file is the whole of it.
 
-    ground = open_cluster(home, settings)            # a migrated database: the embedded one, or yours
-    house = build(settings, ground.dsn, home=home)
-    token = first_human(house, "alice")              # None when there was a human before
-    ...
-    house.close()
+ground = open_cluster(home, settings)            # a migrated database: the embedded one, or yours
+house = build(settings, ground.dsn, home=home)
+token = first_human(house, "alice")              # None when there was a human before
+...
+house.close()
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from taskfabric import __version__
-from taskfabric.boards.native.board import NativeBoard
+from taskfabric.boards.native.board import BoardRules, NativeBoard
 from taskfabric.boards.native.journal import NativeJournal
 from taskfabric.boards.native.projects import NativeProjects
 from taskfabric.db import backup as saving
@@ -24,6 +24,7 @@ from taskfabric.db.migrate import migrate
 from taskfabric.db.pool import Database
 from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.errors import BadInput
+from taskfabric.domain.outcome import Backoff, Bounds
 from taskfabric.domain.principal import AppRole, Kind, Principal, ProjectRole, Stamp, Trust, Via
 from taskfabric.domain.queue import Queue, QueueKind
 from taskfabric.domain.target import checked_name
@@ -32,7 +33,8 @@ from taskfabric.ports.credentials import Credentials, NewPrincipal
 from taskfabric.ports.files import Files
 from taskfabric.ports.journal import Journal
 from taskfabric.ports.projects import Projects
-from taskfabric.services.hallway import Hallway, Rules
+from taskfabric.services.desk import Rules
+from taskfabric.services.hallway import Hallway
 from taskfabric.settings import Settings
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.files import FileStore
@@ -65,8 +67,8 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
     """The house over a migrated database. ``name`` is what the database calls this process."""
     database = Database(dsn, size=settings.board.pool_size, name=name)
     signal = Bus(dsn, per_second=settings.board.notify_per_second)
-    board = NativeBoard(database, signal)
-    projects = NativeProjects(database)
+    board = NativeBoard(database, signal, board_rules(settings))
+    projects = NativeProjects(database, changed=board.names.forget_layout)
     credentials = PostgresCredentials(
         database,
         remember=settings.auth.cache,
@@ -100,7 +102,44 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
 
 def rules(settings: Settings) -> Rules:
     """What of the settings the hallway goes by."""
-    raise NotImplementedError
+    board, limits = settings.board, settings.limits
+    return Rules(
+        lease=board.lease,
+        human_lease=board.human_lease,
+        max_attempts=board.max_attempts,
+        limits=Limits(
+            per_hour=limits.per_hour,
+            open_per_agent=limits.open_per_agent,
+            depth=limits.depth,
+            fan_out=limits.fan_out,
+        ),
+        take_order=board.take_order,
+        aging=board.aging,
+        thresholds=(board.score.small, board.score.medium),
+        title=limits.title,
+        description=limits.description,
+        note=limits.note,
+        tags=limits.tags,
+        tag_length=limits.tag_length,
+        needs=limits.needs,
+        refs=limits.refs,
+        attachment=limits.attachment,
+        wait_cap=settings.server.wait_cap,
+        poll_interval=board.poll_interval,
+    )
+
+
+def board_rules(settings: Settings) -> BoardRules:
+    """What of the settings the board itself goes by."""
+    board = settings.board
+    return BoardRules(
+        backoff=Backoff(
+            base=board.retry_backoff.base, factor=board.retry_backoff.factor, ceiling=board.retry_backoff.max
+        ),
+        bounds=Bounds(parks=board.bounds.parks, waits=board.bounds.waits, releases=board.bounds.releases),
+        sweep_per_claim=board.sweep_per_claim,
+        late_result=board.late_result_limit,
+    )
 
 
 # ---------------------------------------------------------------- the first people and queues
@@ -147,7 +186,9 @@ def local_token(house: House, name: str) -> str:
     """
     owner = house.credentials.principal(name)
     if owner is None or not owner.is_human or not owner.active:
-        raise BadInput(f"there is no human called {name[:63]!r} here", next="`fabric user list` shows who is", name=name)
+        raise BadInput(
+            f"there is no human called {name[:63]!r} here", next="`fabric user list` shows who is", name=name
+        )
     token, _ = house.credentials.create_token(owner.id, name="this machine", via=Via.LOCAL, stamp=SYSTEM)
     return token
 

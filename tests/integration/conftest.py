@@ -63,6 +63,14 @@ class Rig:
         assert got is not None
         return got
 
+    def clear(self) -> None:
+        """Every task so far is out of the way."""
+        with self.database.connection() as conn:
+            conn.execute(
+                "UPDATE tasks SET is_active = false, flags = 64, status = 'cancelled', token = NULL, lease_until = NULL,"
+                " owner_id = NULL, delayed = false WHERE is_active"
+            )
+
     def viewer(self, name: str) -> Viewer:
         return Viewer(principal_id=self.people[name].principal_id, kind=self.people[name].kind)
 

@@ -128,6 +128,20 @@ def test_a_killed_postmaster_comes_back_with_everything_committed(own_cluster: M
     sleeper.close()
 
 
+@pytest.mark.chaos  # five seconds of patience with the session that hangs
+def test_a_session_that_outlives_a_killed_postmaster_is_ended_before_the_next_start(own_cluster: MakeCluster) -> None:
+    cluster = own_cluster()
+    dsn = cluster.start()
+    with psycopg.connect(dsn, autocommit=True) as hanging:
+        session = hanging.info.backend_pid
+        os.kill(session, signal.SIGSTOP)
+        pid = cluster.status().pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        assert one(cluster.start(), "SELECT 1") == 1
+    assert session not in orphans(cluster.data)
+
+
 def test_a_stale_lock_file_with_a_number_in_use_by_another_program_does_not_matter(own_cluster: MakeCluster) -> None:
     cluster = own_cluster()
     cluster.start()

@@ -61,14 +61,13 @@ class Account:
         self.own(path)
         return path
 
-    def run(self, command: Sequence[str | Path], *, timeout: float, feed: str | None = None) -> tuple[int, str]:
+    def run(self, command: Sequence[str | Path], *, timeout: float) -> tuple[int, str]:
         """Run a program as this account, away from our terminal; its exit code and everything it said."""
         become = _As() if self.is_me else _As(user=self.uid, group=self.gid, extra_groups=[])
         try:
             done = subprocess.run(
                 command,
-                input=feed,
-                stdin=subprocess.DEVNULL if feed is None else None,
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -83,6 +82,8 @@ class Account:
             )
         except OSError as cause:  # it may not even look at the program
             return 126, str(cause)
+        except subprocess.TimeoutExpired:
+            return 124, f"{Path(command[0]).name} did not come back within {timeout:.0f} s"
         return done.returncode, done.stdout
 
 

@@ -25,7 +25,6 @@ import secrets
 import shlex
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -260,12 +259,9 @@ class Cluster:
         log = self.log / "startup.log"
         log.unlink(missing_ok=True)
         how = ["-w", "-t", f"{_PATIENCE:.0f}", "-o", f"-c config_file={shlex.quote(str(config))}"]
-        try:
-            code, said = account.run(
-                [found.program("pg_ctl"), "start", "-D", self.data, "-l", log, *how], timeout=_PATIENCE + 30
-            )
-        except subprocess.TimeoutExpired:
-            code, said = 1, "pg_ctl did not come back"
+        code, said = account.run(
+            [found.program("pg_ctl"), "start", "-D", self.data, "-l", log, *how], timeout=_PATIENCE + 30
+        )
         if code != 0 and living(self.data) is None:
             raise explain(said, log_folder=self.log, place=self.place)
 

@@ -84,10 +84,23 @@ def _is_server(pid: int, data: Path) -> bool:
 
 def _works_in(pid: int, data: Path) -> bool:
     """Whether this is a process called postgres in the data directory, where all of a server's processes work."""
+    process = _PROC / str(pid)
     try:
-        status = (_PROC / str(pid) / "stat").read_text()
-        folder = (_PROC / str(pid) / "cwd").readlink()
+        status = (process / "stat").read_text()
+        name, _, rest = status.partition("(")[2].rpartition(")")
+        if not name.startswith("postgres") or rest.split()[0] == "Z":
+            return False
+        return (process / "cwd").readlink() == data.resolve()
+    except PermissionError:
+        # Root in a container may lack the right to look there; the arguments are open to everybody, and the server's
+        # first process, the one that counts, keeps them.
+        return _names(process, data)
     except OSError:
         return False
-    name, _, rest = status.partition("(")[2].rpartition(")")
-    return name.startswith("postgres") and rest.split()[0] != "Z" and folder == data.resolve()
+
+
+def _names(process: Path, data: Path) -> bool:
+    try:
+        return os.fsencode(data) in (process / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False

@@ -42,9 +42,10 @@ def first(heads: Iterable[Head], order: Sequence[int], *, aging: timedelta, now:
     """The head that a claim takes. The claim's SQL does the same; a property test holds the two together."""
 
     def key(head: Head) -> tuple[object, ...]:
+        usual = (head.queue_order, order.index(head.priority), head.rank, head.task_id)
         if now - head.ready_since > aging:
-            return (0, head.ready_since, head.task_id)
-        return (1, head.queue_order, order.index(head.priority), head.rank, head.task_id)
+            return (0, head.ready_since, *usual)
+        return (1, *usual)
 
     return min(heads, key=key, default=None)
 

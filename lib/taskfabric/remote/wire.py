@@ -1,11 +1,12 @@
 """One HTTP connection to a fabric: a socket and the parser that the server uses too.
 
-Measured as CPU time of one start: ``requests`` 150 ms, ``urllib3`` 85 ms, ``http.client`` 25 ms, this 15 ms. A command of
-the command line has 200 ms for everything.
+Measured as CPU time of an import: ``requests`` 140 ms, ``urllib3`` 105 ms, ``http.client`` 43 ms, the parser 19 ms. A
+command of the command line has 200 ms for everything.
 """
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import threading
@@ -120,6 +121,11 @@ class Connection:
 
     def close(self) -> None:
         self._sock.close()
+
+    def __del__(self) -> None:
+        # A client that is simply dropped, as a command of the command line does, leaves nothing open.
+        with contextlib.suppress(AttributeError):
+            self._sock.close()
 
     def is_fresh(self) -> bool:
         """Whether an idle connection still stands: a server says nothing on it but that it ends it."""

@@ -81,8 +81,10 @@ class Desk:
             raise not_found("target")
         return queue
 
-    def named(self, name: str) -> Queue | None:
-        """The queue that this name means: the one that a principal of the name owns, else the one so called."""
+    def named(self, caller: Caller, name: str) -> Queue | None:
+        """The queue that this name means: the one that a principal of the name owns, else the one so called. ``me``
+        is the caller's own. Whether the caller may know of it is not asked here."""
+        name = caller.principal.name if name == "me" else name
         for queue in self.projects.queues():
             if queue.owner == name:
                 return queue

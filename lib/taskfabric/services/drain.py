@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 from datetime import timedelta
 
-from taskfabric.domain.errors import BadInput, FabricError, NoFence, Refused, not_found
+from taskfabric.domain.errors import BadInput, FabricError, NoFence, NotFound, Refused, not_found
 from taskfabric.domain.lease import Fence, Renewal
 from taskfabric.domain.outcome import (
     Declined,
@@ -17,7 +17,7 @@ from taskfabric.domain.outcome import (
     Waiting,
     WaitingOnChildren,
 )
-from taskfabric.domain.principal import Caller, Kind, Principal, Trust
+from taskfabric.domain.principal import Caller, Principal, Trust, Viewer
 from taskfabric.domain.task import Claimed, Task
 from taskfabric.ports.board import Want
 from taskfabric.services import policy, text, verbs
@@ -59,7 +59,7 @@ class Draining:
             mine = desk.projects.queues_of(caller.principal.id)
             found = tuple(q.project_id for q in mine if policy.may_claim(desk, caller, q))
         else:
-            queue = desk.named(caller.principal.name if queue_name == "me" else queue_name)
+            queue = desk.named(caller, queue_name)
             if queue is None or not policy.may_claim(desk, caller, queue):
                 raise not_found("queue")
             found = (queue.project_id,)
@@ -100,7 +100,7 @@ class Draining:
 
     def done_many(self, caller: Caller, verb: verbs.DoneMany) -> list[Task | FabricError]:
         rules = self._desk.rules
-        ends: list[tuple[Fence, Outcome]] = [
+        ends = [
             (end.fence.value, Done(note=text.needed_note(end.note, rules, "finishing"), verdict=end.verdict))
             for end in verb.ends
         ]
@@ -124,8 +124,7 @@ class Draining:
         question = text.needed_note(verb.note, self._desk.rules, "a question")
         target = self._target(caller, verb)
         task_id = target.task_id if isinstance(target, Fence) else target
-        task = self._desk.board.get(task_id, None)
-        asked = self._asked(caller, task, verb.of)
+        asked = self._asked(caller, task_id, verb.of)
         of_id = None if asked is None else asked.id
         return self._settle(caller, target, Waiting(question=question, of_id=of_id, auth=verb.auth))
 
@@ -165,8 +164,16 @@ class Draining:
             return self._desk.board.settle(target, outcome, caller.stamp())
         return self._desk.board.settle_by_hand(target, outcome, caller.stamp())
 
-    def _asked(self, caller: Caller, task: Task, name: str | None) -> Principal | None:
-        """Whom the question goes to: the one named, else the human it is made for, else any human member."""
+    def _asked(self, caller: Caller, task_id: int, name: str | None) -> Principal | None:
+        """Whom the question goes to: the one named, else the human it is made for, else any human member.
+
+        Of a task that the caller may not see nothing is told here: the board then refuses the fence."""
+        try:
+            task = self._desk.board.get(task_id, Viewer.of(caller))
+        except NotFound:
+            return None
+        if task.restricted:
+            return None
         if name is None:
             return self._desk.person(task.on_behalf)
         asked = self._desk.person(name)

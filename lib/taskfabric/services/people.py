@@ -156,9 +156,8 @@ class Deciding:
         return self._desk.board.move(task.id, place, caller.stamp())
 
     def _transfer(self, caller: Caller, task: Task, name: str) -> Task:
-        if not policy.works_in(self._desk, caller, task.project_id):
-            policy.need_part(self._desk, caller, task, "moving it to another queue")
-        queue = self._desk.named(caller.principal.name if name == "me" else name)
+        policy.need_part(self._desk, caller, task, "moving it to another queue")
+        queue = self._desk.named(caller, name)
         if queue is None:
             raise not_found("queue")
         refusal = policy.may_submit(self._desk, caller, queue)

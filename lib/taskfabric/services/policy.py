@@ -25,9 +25,7 @@ def refuse_in_run(caller: Caller, what: str) -> None:
 def refuse_service(caller: Caller, what: str) -> None:
     """Raises Refused for a service of the fabric: it decides nothing."""
     if caller.principal.kind is Kind.SERVICE:
-        raise Refused(
-            f"a service of the fabric never does this: {what}", next="let a person do it", rule="service"
-        )
+        raise Refused(f"a service of the fabric never does this: {what}", next="let a person do it", rule="service")
 
 
 def need_human(caller: Caller, what: str, rule: str) -> None:
@@ -53,9 +51,10 @@ def need_decision(desk: Desk, caller: Caller, pin: str | None, what: str) -> Non
     if not caller.principal.is_human or caller.run is not None:
         raise NeedsHuman(f"{what} is a human's decision", next="ask a human", rule="decision")
     if pin is None:
+        has_pin = desk.credentials.has_pin(caller.principal.id)
         raise NeedsHuman(
             f"{what} is a decision: it needs your PIN or a web session",
-            next="repeat it with --pin" if desk.credentials.has_pin(caller.principal.id) else "set a PIN with `fabric pin set`",
+            next="repeat it with --pin" if has_pin else "set a PIN with `fabric pin set`, then use --pin",
             rule="decision",
         )
     if not desk.credentials.check_pin(caller.principal.id, pin):
@@ -79,12 +78,16 @@ def works_in(desk: Desk, caller: Caller, project_id: int) -> bool:
 
 
 def manages(desk: Desk, caller: Caller, project_id: int) -> bool:
-    """True for a human who may arrange this project: its manager, a queue's owner, an administrator."""
+    """True for a human who may arrange this project: its manager, a queue's owner, an administrator.
+
+    An inbox is its owner's alone: an administrator who could make himself a member could read it (G13)."""
     me = caller.principal
     if not me.is_human:
         return False
-    mine = owns(caller, desk.projects.queue(project_id))
-    return me.is_admin or mine or desk.projects.role_of(project_id, me.id) is ProjectRole.MANAGER
+    queue = desk.projects.queue(project_id)
+    if owns(caller, queue) or desk.projects.role_of(project_id, me.id) is ProjectRole.MANAGER:
+        return True
+    return me.is_admin and (queue is None or queue.kind is not QueueKind.INBOX)
 
 
 def has_part(desk: Desk, caller: Caller, task: Task) -> bool:
@@ -98,8 +101,11 @@ def has_part(desk: Desk, caller: Caller, task: Task) -> bool:
 
 
 def need_part(desk: Desk, caller: Caller, task: Task, what: str) -> None:
+    """Raises Refused for one who may see the task and has no part in it."""
     if not has_part(desk, caller, task):
-        raise Refused(f"{what} is for those who work in its queue", next="ask one of them", rule="not-a-member", task=task.id)
+        raise Refused(
+            f"{what} is for those who work in its queue", next="ask one of them", rule="not-a-member", task=task.id
+        )
 
 
 # -- submitting ------------------------------------------------------------------------------------------

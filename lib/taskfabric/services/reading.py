@@ -51,7 +51,7 @@ class Reading:
     def show(self, caller: Caller, verb: verbs.Show) -> Thread:
         return self._desk.board.thread(verb.task, Viewer.of(caller))
 
-    def list(self, caller: Caller, verb: verbs.List) -> list[Task]:
+    def find(self, caller: Caller, verb: verbs.List) -> list[Task]:
         queues = None if verb.queue is None else (self.readable(caller, verb.queue).project_id,)
         return self._desk.board.find(
             Filter(
@@ -69,7 +69,7 @@ class Reading:
 
     def readable(self, caller: Caller, name: str) -> Queue:
         """The queue of this name. Raises NotFound if it is not there or the caller may not know of it."""
-        queue = self._desk.named(caller.principal.name if name == "me" else name)
+        queue = self._desk.named(caller, name)
         if queue is None or not policy.sees_queue(self._desk, caller, queue):
             raise not_found("queue")
         return queue

@@ -44,18 +44,21 @@ class Submitting:
 
     def _put(self, caller: Caller, wanted: Sequence[verbs.Submit]) -> list[Submitted]:
         origins: dict[int | None, Origin] = {}
+        places: dict[str, tuple[Target, Queue]] = {}
         new: list[NewTask] = []
         for verb in wanted:
+            if verb.to not in places:
+                target = Target.parse(verb.to)
+                places[verb.to] = (target, self.resolve(caller, target))
             parent = self._parent_of(caller, verb)
             if parent not in origins:
                 origins[parent] = self._origin(caller, parent)
-            new.append(self._new(caller, verb, origins[parent]))
+            new.append(self._new(caller, verb, places[verb.to], origins[parent]))
         return self._desk.board.submit(new, caller.stamp(), self._desk.rules.limits)
 
-    def _new(self, caller: Caller, verb: verbs.Submit, origin: Origin) -> NewTask:
+    def _new(self, caller: Caller, verb: verbs.Submit, place: tuple[Target, Queue], origin: Origin) -> NewTask:
         rules = self._desk.rules
-        target = Target.parse(verb.to)
-        queue = self.resolve(caller, target)
+        target, queue = place
         tier = _stricter_tier(target.tier, checked_tier(verb.tier) if verb.tier else "")
         needs = tuple(sorted({*target.needs, *(checked_need(need) for need in verb.needs)}))
         if len(needs) > rules.needs:
@@ -137,7 +140,7 @@ class Submitting:
                 if queue is not None and queue.kind is not QueueKind.POOL:
                     queue = None
             case TargetKind.NAME:
-                queue = desk.named(caller.principal.name if target.name == "me" else target.name)
+                queue = desk.named(caller, target.name)
             case _:
                 assert_never(target.kind)
         if queue is None:

@@ -88,7 +88,7 @@ def instant(moment: datetime | None, field: str) -> datetime | None:
 
 
 def _sized(text: str, limit: int, field: str) -> str:
-    if len(text) > limit or len(text) * 4 > limit and len(text.encode()) > limit:
+    if len(text) > limit or (len(text) * 4 > limit and len(text.encode()) > limit):
         raise BadInput(
             f"the {field} may have at most {limit} bytes of UTF-8",
             next="attach the rest as a file",

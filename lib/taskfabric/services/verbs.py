@@ -6,344 +6,61 @@ carry a zone; a task is written ``12``, ``'#12'`` or ``12@3``.
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
-from taskfabric.domain.errors import FabricError, from_json
-from taskfabric.domain.journal import Cursor, Event
-from taskfabric.domain.lease import Fence, Renewal, TaskRef
-from taskfabric.domain.principal import ProjectRole
-from taskfabric.domain.queue import Queue, QueueKind
-from taskfabric.domain.status import Hindrance, Reason, Status
-from taskfabric.domain.task import Attachment, Claimed, Entry, Kin, LateResult, Submitted, Task, Thread, instant
+from taskfabric.domain.errors import FabricError
+from taskfabric.domain.lease import Renewal
+from taskfabric.domain.status import Status
+from taskfabric.domain.task import Attachment, Claimed, Entry, Kin, Submitted, Task, Thread
 from taskfabric.ports.board import Swept
 from taskfabric.ports.fabric import Codec, Verb
-
-T = TypeVar("T")
-
-
-def _sound(text: str) -> str:
-    if "\x00" in text:
-        raise ValueError("a text may not contain NUL")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("a text may not contain half of a surrogate pair") from None
-    return text
-
-
-def _task_id(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError("a task is written as 12, '#12' or 12@3")
-    return TaskRef.parse(value).id
-
-
-Text = Annotated[str, AfterValidator(_sound)]
-Word = Annotated[str, AfterValidator(_sound), Field(max_length=255)]
-TaskId = Annotated[int, BeforeValidator(_task_id)]
-Priority = Annotated[int, Field(ge=0, le=3, strict=True)]
-Score = Annotated[int, Field(ge=0, le=1000, strict=True)]
-Page = Annotated[int, Field(ge=1, le=1000, strict=True)]
-
-
-class FenceArg(BaseModel):
-    """A fence as it travels."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    task: TaskId
-    epoch: Annotated[int, Field(ge=0, lt=2**62, strict=True)]
-    token: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-
-    @property
-    def value(self) -> Fence:
-        return Fence.parse(self.task, self.epoch, self.token)
-
-    @classmethod
-    def of(cls, fence: Fence) -> FenceArg:
-        return cls(task=fence.task_id, epoch=fence.epoch, token=fence.hex)
-
-
-class FileArg(BaseModel):
-    """A file as it travels: its name and its bytes in base64."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: Word
-    data: str
-
-    @property
-    def bytes(self) -> bytes:
-        """Raises ValueError if the text is not base64."""
-        return base64.b64decode(self.data, validate=True)
-
-
-# -- results that are not nouns of the domain ------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Greeting:
-    """Who the caller is and where it has come."""
-
-    version: str
-    board: str
-    now: datetime
-    name: str
-    kind: str
-    trust: str
-    zone: str
-    via: str
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """Why a task is not being worked: the one thing that holds it, then everything."""
-
-    task: Task
-    claimable: bool
-    first: Reason | None
-    reasons: tuple[Reason, ...] = ()
-    claimers: tuple[str, ...] = ()  # agents whose card fits, when it is claimable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventPage:
-    """Events and the cursor to go on from."""
-
-    events: tuple[Event, ...]
-    cursor: Cursor
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Awaited:
-    """What a wait brought: ``happened`` is False when it ran out."""
-
-    happened: bool
-    task: Task | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One line of ``fabric doctor``."""
-
-    name: str
-    state: Literal["ok", "warn", "fail"]
-    text: str
-    next: str = ""
-
-
-# -- codecs ------------------------------------------------------------------------------------------------
-
-
-def _z(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
-
-
-def _list(codec: Codec[T]) -> Codec[list[T]]:
-    return Codec(
-        encode=lambda xs: [codec.encode(x) for x in xs],
-        decode=lambda xs: [codec.decode(x) for x in xs],
-    )
-
-
-def _plain(encode: Callable[[Any], Any] = lambda x: x, decode: Callable[[Any], Any] = lambda x: x) -> Codec[Any]:
-    return Codec(encode=encode, decode=decode)
-
-
-def _encode_claimed(got: Claimed) -> dict[str, Any]:
-    fence = {"task": got.fence.task_id, "epoch": got.fence.epoch, "token": got.fence.hex}
-    return {**got.task.to_json(ref=str(got.fence)), "fence": fence}
-
-
-def _decode_claimed(shape: Mapping[str, Any]) -> Claimed:
-    f = shape["fence"]
-    return Claimed(task=Task.from_json(shape), fence=Fence.parse(f["task"], f["epoch"], f["token"]))
-
-
-def _encode_entry(entry: Entry) -> dict[str, Any]:
-    return {
-        "id": entry.id,
-        "task": entry.task_id,
-        "author": entry.author,
-        "author_id": entry.author_id,
-        "at": _z(entry.at),
-        "text": entry.text,
-        "kind": entry.kind,
-        "epoch": entry.epoch,
-        "modified": _z(entry.modified),
-    }
-
-
-def _decode_entry(shape: Mapping[str, Any]) -> Entry:
-    return Entry(
-        id=shape["id"],
-        task_id=shape["task"],
-        author=shape["author"],
-        author_id=shape["author_id"],
-        at=datetime.fromisoformat(shape["at"]),
-        text=shape["text"],
-        kind=shape["kind"],
-        epoch=shape["epoch"],
-        modified=instant(shape["modified"]),
-    )
-
-
-def _encode_attachment(a: Attachment) -> dict[str, Any]:
-    return {
-        "id": a.id,
-        "task": a.task_id,
-        "name": a.name,
-        "size": a.size,
-        "sha256": a.sha256,
-        "author": a.author,
-        "at": _z(a.at),
-    }
-
-
-def _decode_attachment(shape: Mapping[str, Any]) -> Attachment:
-    return Attachment(
-        id=shape["id"],
-        task_id=shape["task"],
-        name=shape["name"],
-        size=shape["size"],
-        sha256=shape["sha256"],
-        author=shape["author"],
-        at=datetime.fromisoformat(shape["at"]),
-    )
-
-
-def _encode_thread(thread: Thread) -> dict[str, Any]:
-    return {
-        **thread.task.to_json(),
-        "thread": [_encode_entry(e) for e in thread.entries],
-        "attachments": [_encode_attachment(a) for a in thread.attachments],
-        "late_results": [
-            {
-                "task": late.task_id,
-                "epoch": late.epoch,
-                "author": late.author,
-                "at": _z(late.at),
-                "outcome": late.outcome,
-                "text": late.text,
-            }
-            for late in thread.late_results
-        ],
-    }
-
-
-def _decode_thread(shape: Mapping[str, Any]) -> Thread:
-    return Thread(
-        task=Task.from_json(shape),
-        entries=tuple(_decode_entry(e) for e in shape["thread"]),
-        attachments=tuple(_decode_attachment(a) for a in shape["attachments"]),
-        late_results=tuple(
-            LateResult(
-                task_id=late["task"],
-                epoch=late["epoch"],
-                author=late["author"],
-                at=datetime.fromisoformat(late["at"]),
-                outcome=late["outcome"],
-                text=late["text"],
-            )
-            for late in shape["late_results"]
-        ),
-    )
-
-
-def _encode_kin(kin: Kin) -> dict[str, Any]:
-    return {**kin.task.to_json(), "tree": [_encode_kin(c) for c in kin.children]}
-
-
-def _decode_kin(shape: Mapping[str, Any]) -> Kin:
-    return Kin(task=Task.from_json(shape), children=tuple(_decode_kin(c) for c in shape["tree"]))
-
-
-def _encode_reason(reason: Reason) -> dict[str, Any]:
-    return {"kind": reason.kind.value, "text": reason.text, "until": _z(reason.until)}
-
-
-def _decode_reason(shape: Mapping[str, Any]) -> Reason:
-    return Reason(kind=Hindrance(shape["kind"]), text=shape["text"], until=instant(shape["until"]))
-
-
-def _encode_explanation(why: Explanation) -> dict[str, Any]:
-    return {
-        "task": why.task.to_json(),
-        "claimable": why.claimable,
-        "first": None if why.first is None else _encode_reason(why.first),
-        "reasons": [_encode_reason(r) for r in why.reasons],
-        "claimers": list(why.claimers),
-    }
-
-
-def _decode_explanation(shape: Mapping[str, Any]) -> Explanation:
-    return Explanation(
-        task=Task.from_json(shape["task"]),
-        claimable=shape["claimable"],
-        first=None if shape["first"] is None else _decode_reason(shape["first"]),
-        reasons=tuple(_decode_reason(r) for r in shape["reasons"]),
-        claimers=tuple(shape["claimers"]),
-    )
-
-
-def _encode_end(end: Task | FabricError) -> dict[str, Any]:
-    return {"error": end.to_json()} if isinstance(end, FabricError) else end.to_json()
-
-
-def _decode_end(shape: Mapping[str, Any]) -> Task | FabricError:
-    return from_json(shape["error"]) if "error" in shape else Task.from_json(shape)
-
-
-def _encode_greeting(hi: Greeting) -> dict[str, Any]:
-    return {
-        "version": hi.version,
-        "board": hi.board,
-        "now": _z(hi.now),
-        "name": hi.name,
-        "kind": hi.kind,
-        "trust": hi.trust,
-        "zone": hi.zone,
-        "via": hi.via,
-        "facts": hi.facts,
-    }
-
-
-TASK: Final = Codec[Task](encode=Task.to_json, decode=Task.from_json)
-SUBMITTED: Final = Codec[Submitted](
-    encode=lambda s: {**s.task.to_json(), "created_now": s.created},
-    decode=lambda x: Submitted(task=Task.from_json(x), created=x["created_now"]),
+from taskfabric.services.answers import (
+    ATTACHMENT,
+    AWAITED,
+    CLAIMED,
+    ENTRY,
+    EVENTS,
+    RENEWAL,
+    SUBMITTED,
+    SWEPT,
+    TASK,
+    decode_end,
+    decode_explanation,
+    decode_kin,
+    decode_thread,
+    encode_end,
+    encode_explanation,
+    encode_greeting,
+    encode_kin,
+    encode_thread,
+    listed,
+    plain,
 )
-CLAIMED: Final = Codec[Claimed](encode=_encode_claimed, decode=_decode_claimed)
-RENEWAL: Final = Codec[Renewal](
-    encode=lambda r: {"task": r.task_id, "epoch": r.epoch, "until": _z(r.until), "holder": r.holder},
-    decode=lambda x: Renewal(task_id=x["task"], epoch=x["epoch"], until=instant(x["until"]), holder=x["holder"]),
-)
-ENTRY: Final = Codec[Entry](encode=_encode_entry, decode=_decode_entry)
-ATTACHMENT: Final = Codec[Attachment](encode=_encode_attachment, decode=_decode_attachment)
-QUEUE: Final = Codec[Queue](encode=Queue.to_json, decode=Queue.from_json)
-EVENTS: Final = Codec[EventPage](
-    encode=lambda p: {"events": [e.to_json() for e in p.events], "cursor": str(p.cursor)},
-    decode=lambda x: EventPage(events=tuple(Event.from_json(e) for e in x["events"]), cursor=Cursor.parse(x["cursor"])),
-)
-SWEPT: Final = Codec[Swept](
-    encode=lambda s: {"ready": list(s.ready), "dead": list(s.dead), "skipped": s.skipped},
-    decode=lambda x: Swept(ready=tuple(x["ready"]), dead=tuple(x["dead"]), skipped=x["skipped"]),
-)
-AWAITED: Final = Codec[Awaited](
-    encode=lambda a: {"happened": a.happened, "task": None if a.task is None else a.task.to_json()},
-    decode=lambda x: Awaited(happened=x["happened"], task=None if x["task"] is None else Task.from_json(x["task"])),
-)
-CHECK: Final = Codec[Check](
-    encode=lambda c: {"name": c.name, "state": c.state, "text": c.text, "next": c.next}, decode=lambda x: Check(**x)
-)
-
-# -- the verbs ---------------------------------------------------------------------------------------------
+from taskfabric.services.answers import Awaited as Awaited
+from taskfabric.services.answers import Check as Check
+from taskfabric.services.answers import EventPage as EventPage
+from taskfabric.services.answers import Explanation as Explanation
+from taskfabric.services.answers import Greeting as Greeting
+from taskfabric.services.args import FenceArg as FenceArg
+from taskfabric.services.args import FileArg as FileArg
+from taskfabric.services.args import Page, Priority, Score, TaskId, Text, Word, sound
+from taskfabric.services.house_verbs import AddUser as AddUser
+from taskfabric.services.house_verbs import CreateQueue as CreateQueue
+from taskfabric.services.house_verbs import CreateToken as CreateToken
+from taskfabric.services.house_verbs import DisableUser as DisableUser
+from taskfabric.services.house_verbs import Doctor as Doctor
+from taskfabric.services.house_verbs import ListQueues as ListQueues
+from taskfabric.services.house_verbs import ListTokens as ListTokens
+from taskfabric.services.house_verbs import ListUsers as ListUsers
+from taskfabric.services.house_verbs import ResetUser as ResetUser
+from taskfabric.services.house_verbs import RevokeToken as RevokeToken
+from taskfabric.services.house_verbs import RunToken as RunToken
+from taskfabric.services.house_verbs import SetMember as SetMember
+from taskfabric.services.house_verbs import SetPin as SetPin
 
 
 class Hello(Verb[Greeting]):
@@ -351,7 +68,7 @@ class Hello(Verb[Greeting]):
 
     method: ClassVar[str] = "fabric.hello"
     result = Codec[Greeting](
-        encode=_encode_greeting, decode=lambda x: Greeting(**{**x, "now": datetime.fromisoformat(x["now"])})
+        encode=encode_greeting, decode=lambda x: Greeting(**{**x, "now": datetime.fromisoformat(x["now"])})
     )
 
 
@@ -370,13 +87,13 @@ class Submit(Verb[Submitted]):
     needs: tuple[Word, ...] = ()
     trust: Word = ""  # the least trust of a claimer
     tags: tuple[Word, ...] = ()
-    refs: tuple[Annotated[str, AfterValidator(_sound), Field(max_length=2000)], ...] = ()
-    reference: Annotated[str, AfterValidator(_sound), Field(max_length=191)] = ""
+    refs: tuple[Annotated[str, AfterValidator(sound), Field(max_length=2000)], ...] = ()
+    reference: Annotated[str, AfterValidator(sound), Field(max_length=191)] = ""
     due: AwareDatetime | None = None
     not_before: AwareDatetime | None = None
     parent: TaskId | None = None
     after: tuple[TaskId, ...] = ()
-    key: Annotated[str, AfterValidator(_sound), Field(min_length=1, max_length=200)] | None = None
+    key: Annotated[str, AfterValidator(sound), Field(min_length=1, max_length=200)] | None = None
     key_scope: Literal["life", "open"] = "life"
     backlog: bool = False
     human_verify: bool = False
@@ -386,7 +103,7 @@ class SubmitMany(Verb[list[Submitted]]):
     """Make several tasks: all, or none."""
 
     method: ClassVar[str] = "fabric.submit_many"
-    result = _list(SUBMITTED)
+    result = listed(SUBMITTED)
 
     tasks: Annotated[tuple[Submit, ...], Field(min_length=1, max_length=1000)]
 
@@ -395,7 +112,7 @@ class Claim(Verb[list[Claimed]]):
     """Take what comes next: of one queue, or of the caller's own queue and then its pools."""
 
     method: ClassVar[str] = "fabric.claim"
-    result = _list(CLAIMED)
+    result = listed(CLAIMED)
 
     queue: Word | None = None
     limit: Annotated[int, Field(ge=1, le=100, strict=True)] = 1
@@ -416,7 +133,7 @@ class Renew(Verb[list[Renewal]]):
     """Prolong leases, many in one call."""
 
     method: ClassVar[str] = "fabric.renew"
-    result = _list(RENEWAL)
+    result = listed(RENEWAL)
 
     fences: Annotated[tuple[FenceArg, ...], Field(min_length=1, max_length=1000)]
     lease: Annotated[float, Field(ge=5, le=7 * 86400)] | None = None
@@ -508,7 +225,7 @@ class DoneMany(Verb[list[Task | FabricError]]):
 
     method: ClassVar[str] = "fabric.done_many"
     result = Codec[list[Task | FabricError]](
-        encode=lambda xs: [_encode_end(x) for x in xs], decode=lambda xs: [_decode_end(x) for x in xs]
+        encode=lambda xs: [encode_end(x) for x in xs], decode=lambda xs: [decode_end(x) for x in xs]
     )
 
     ends: Annotated[tuple[End, ...], Field(min_length=1, max_length=100)]
@@ -526,7 +243,7 @@ class Answer(_Note):
 
     method: ClassVar[str] = "fabric.answer"
 
-    note: Annotated[str, AfterValidator(_sound), Field(min_length=1)]
+    note: Annotated[str, AfterValidator(sound), Field(min_length=1)]
 
 
 class Verify(_Note):
@@ -540,7 +257,7 @@ class Reject(_Note):
 
     method: ClassVar[str] = "fabric.reject"
 
-    note: Annotated[str, AfterValidator(_sound), Field(min_length=1)]
+    note: Annotated[str, AfterValidator(sound), Field(min_length=1)]
 
 
 class Cancel(_Note):
@@ -595,7 +312,7 @@ class Comment(Verb[Entry]):
     result = ENTRY
 
     task: TaskId
-    text: Annotated[str, AfterValidator(_sound), Field(min_length=1)]
+    text: Annotated[str, AfterValidator(sound), Field(min_length=1)]
 
 
 class Attach(Verb[Attachment]):
@@ -613,7 +330,7 @@ class Download(Verb[FileArg]):
     """The bytes of an attachment."""
 
     method: ClassVar[str] = "fabric.download"
-    result = _plain(lambda f: f.model_dump(), FileArg.model_validate)
+    result = plain(lambda f: f.model_dump(), FileArg.model_validate)
 
     attachment: Annotated[int, Field(ge=1, lt=2**62, strict=True)]
 
@@ -622,7 +339,7 @@ class Show(Verb[Thread]):
     """A task with its thread."""
 
     method: ClassVar[str] = "fabric.show"
-    result = Codec[Thread](encode=_encode_thread, decode=_decode_thread)
+    result = Codec[Thread](encode=encode_thread, decode=decode_thread)
 
     task: TaskId
 
@@ -631,7 +348,7 @@ class List(Verb[list[Task]]):
     """Find tasks: those that are open unless statuses are named."""
 
     method: ClassVar[str] = "fabric.list"
-    result = _list(TASK)
+    result = listed(TASK)
 
     queue: Word | None = None
     statuses: tuple[Status, ...] | None = None
@@ -659,7 +376,7 @@ class Tree(Verb[Kin]):
     """A task with its descendants."""
 
     method: ClassVar[str] = "fabric.tree"
-    result = Codec[Kin](encode=_encode_kin, decode=_decode_kin)
+    result = Codec[Kin](encode=encode_kin, decode=decode_kin)
 
     task: TaskId
 
@@ -668,7 +385,7 @@ class Why(Verb[Explanation]):
     """What holds a task back, and until when."""
 
     method: ClassVar[str] = "fabric.why"
-    result = Codec[Explanation](encode=_encode_explanation, decode=_decode_explanation)
+    result = Codec[Explanation](encode=encode_explanation, decode=decode_explanation)
 
     task: TaskId
 
@@ -691,137 +408,6 @@ class Sweep(Verb[Swept]):
     result = SWEPT
 
     limit: Page = 100
-
-
-class CreateQueue(Verb[Queue]):
-    """Make a queue: a pool, a human's inbox, or an agent's queue."""
-
-    method: ClassVar[str] = "fabric.queue.create"
-    result = QUEUE
-
-    name: Word
-    kind: QueueKind = QueueKind.POOL
-    owner: Word | None = None
-    score_check: bool | None = None
-    needs_verified: bool | None = None
-    human_verify: bool | None = None
-
-
-class ListQueues(Verb[list[Queue]]):
-    """The queues that the caller may see or submit to, with the counts of its visible rows."""
-
-    method: ClassVar[str] = "fabric.queue.list"
-    result = _list(QUEUE)
-
-
-class SetMember(Verb[None]):
-    """Make somebody a member of a queue, or (role None) no longer one."""
-
-    method: ClassVar[str] = "fabric.queue.member"
-    result = _plain()
-
-    queue: Word
-    name: Word
-    role: ProjectRole | None = ProjectRole.MEMBER
-
-
-class AddUser(Verb[dict[str, Any]]):
-    """Add a human, with an inbox; the answer holds a token, shown once."""
-
-    method: ClassVar[str] = "fabric.user.add"
-    result = _plain()
-
-    name: Word
-    full_name: Word = ""
-    email: Word = ""
-    zone: Word = "UTC"
-    role: Literal["app-admin", "app-manager", "app-user"] = "app-user"
-
-
-class ListUsers(Verb[list[dict[str, Any]]]):
-    """Humans and agents, as far as the caller may know of them."""
-
-    method: ClassVar[str] = "fabric.user.list"
-    result = _plain()
-
-
-class DisableUser(Verb[dict[str, Any]]):
-    """A disabled account answers nobody; its tasks stay."""
-
-    method: ClassVar[str] = "fabric.user.disable"
-    result = _plain()
-
-    name: Word
-    enable: bool = False
-
-
-class ResetUser(Verb[dict[str, Any]]):
-    """Revoke all tokens of an account and make one new one."""
-
-    method: ClassVar[str] = "fabric.user.reset"
-    result = _plain()
-
-    name: Word
-    pin: Text | None = Field(default=None, repr=False)
-
-
-class CreateToken(Verb[dict[str, Any]]):
-    """A token for an agent (made if new: sandboxed, member of the default pool) or for oneself; shown once."""
-
-    method: ClassVar[str] = "fabric.token.create"
-    result = _plain()
-
-    name: Word
-    queues: tuple[Word, ...] = ()
-    trust: Literal["untrusted", "sandboxed", "trusted"] = "sandboxed"
-    needs: tuple[Word, ...] | None = None  # capabilities of a new agent
-    tiers: tuple[Word, ...] | None = None
-    concurrency: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
-    expires: AwareDatetime | None = None
-    label: Word = ""
-    pin: Text | None = Field(default=None, repr=False)
-
-
-class RevokeToken(Verb[dict[str, Any]]):
-    """The token is worth nothing from now on."""
-
-    method: ClassVar[str] = "fabric.token.revoke"
-    result = _plain()
-
-    id: Annotated[int, Field(ge=1, lt=2**62, strict=True)]
-
-
-class ListTokens(Verb[list[dict[str, Any]]]):
-    """Tokens, without their secrets."""
-
-    method: ClassVar[str] = "fabric.token.list"
-    result = _plain()
-
-
-class RunToken(Verb[dict[str, Any]]):
-    """A token for what a run starts: it acts as the holder, inside that run, until the run ends."""
-
-    method: ClassVar[str] = "fabric.token.run"
-    result = _plain()
-
-    fence: FenceArg
-
-
-class SetPin(Verb[dict[str, Any]]):
-    """Set the caller's PIN. Changing one needs the old one."""
-
-    method: ClassVar[str] = "fabric.pin.set"
-    result = _plain()
-
-    pin: Text = Field(repr=False)
-    old: Text | None = Field(default=None, repr=False)
-
-
-class Doctor(Verb[list[Check]]):
-    """Is everything well, and what could be better?"""
-
-    method: ClassVar[str] = "fabric.doctor"
-    result = _list(CHECK)
 
 
 def _concrete(kind: type[Verb[Any]]) -> list[type[Verb[Any]]]:

@@ -15,18 +15,28 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-import psycopg
 from psycopg.errors import UniqueViolation
-from psycopg.rows import dict_row
-from psycopg.types.json import Jsonb
 
-from taskfabric.db.pool import Connection, Database
+from taskfabric.db.pool import Database
 from taskfabric.domain.errors import BadInput, Refused, Unavailable, not_found
-from taskfabric.domain.principal import AppRole, Caller, Kind, Principal, RunRef, Stamp, Trust, Via
+from taskfabric.domain.principal import Caller, Principal, RunRef, Stamp, Via
 from taskfabric.ports.credentials import Credential, NewPrincipal
 from taskfabric.stores import pin as pins
+from taskfabric.stores.credential_rows import (
+    AUTHENTICATE,
+    CREDENTIAL,
+    PRINCIPAL,
+    TOUCH,
+    caller_of,
+    credential_of,
+    every,
+    journal,
+    must,
+    one,
+    principal_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,32 +44,6 @@ PREFIX: Final = "fab_"
 _FRESH: Final = 5.0  # seconds for which an answer is used again
 _KEPT: Final = 4096  # tokens remembered at most
 _STORED_VIA: Final = (Via.LOCAL, Via.TOKEN, Via.SESSION)
-
-_PRINCIPAL: Final = """
-u.id, u.username, u.kind, u.trust, u.role, u.tiers, u.capabilities, u.concurrency, u.timezone, u.is_active, u.owner_id
-"""
-# A run's token is worth something only while the lease it was made under stands.
-_AUTHENTICATE: Final = f"""
-SELECT c.id AS credential_id, c.via, c.queues, c.run_task, c.run_epoch,
-       extract(epoch FROM c.expires_at - fabric_now())::float8 AS lasts,
-       coalesce(c.last_used_at < fabric_now() - interval '1 minute', true) AS stale, {_PRINCIPAL}
-  FROM credentials c JOIN users u ON u.id = c.user_id
- WHERE c.hash = %s AND c.revoked_at IS NULL AND (c.expires_at IS NULL OR c.expires_at > fabric_now()) AND u.is_active
-   AND (c.run_task IS NULL OR EXISTS (
-        SELECT FROM tasks t WHERE t.id = c.run_task AND t.epoch = c.run_epoch AND t.token IS NOT NULL
-           AND t.owner_id = c.user_id))
-"""
-_TOUCH: Final = """
-UPDATE credentials SET last_used_at = fabric_now()
- WHERE id = %s AND (last_used_at IS NULL OR last_used_at < fabric_now() - interval '1 minute')
-"""
-_CREDENTIAL: Final = """
-SELECT c.id, u.username, c.name, c.via, c.created_at, c.expires_at, c.last_used_at, c.revoked_at IS NOT NULL AS revoked,
-       c.queues IS NOT NULL AS scoped,
-       (SELECT array_agg(q.name ORDER BY q.name) FROM queues q WHERE q.project_id = ANY (c.queues)) AS queue_names
-  FROM credentials c JOIN users u ON u.id = c.user_id
-"""
-_EVENT: Final = "INSERT INTO journal (actor_id, run_task, run_epoch, kind, via, data) VALUES (%s, %s, %s, %s, %s, %s)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +87,12 @@ class PostgresCredentials:
             return known.caller
         generation = self._generation
         with self._database.connection() as conn:
-            row = _one(conn, _AUTHENTICATE, (digest,))
+            row = one(conn, AUTHENTICATE, (digest,))
         if row is None:
             with self._lock:
                 self._known.pop(digest, None)
             return None
-        caller = _caller(row)
+        caller = caller_of(row)
         if row["stale"]:
             self._touch(caller)
         if caller.run is None:
@@ -135,7 +119,7 @@ class PostgresCredentials:
         try:
             with self._database.transaction() as conn:
                 conn.execute("SET LOCAL synchronous_commit = off")
-                conn.execute(_TOUCH, (caller.credential_id,))
+                conn.execute(TOUCH, (caller.credential_id,))
         except Unavailable as error:  # when it was last used is worth less than the call itself
             log.warning("last use of a token not noted credential=%s reason=%s", caller.credential_id, error.message)
 
@@ -156,10 +140,10 @@ class PostgresCredentials:
         generation = self._generation
         column = "id" if isinstance(name_or_id, int) else "username"
         with self._database.connection() as conn:
-            row = _one(conn, f"SELECT {_PRINCIPAL} FROM users u WHERE u.{column} = %s", (name_or_id,))
+            row = one(conn, f"SELECT {PRINCIPAL} FROM users u WHERE u.{column} = %s", (name_or_id,))
         if row is None:
             return None
-        found = _principal(row)
+        found = principal_of(row)
         with self._lock:
             if generation == self._generation:
                 self._people[found.id] = self._people[found.name] = (found, self._clock() + _FRESH)
@@ -167,17 +151,17 @@ class PostgresCredentials:
 
     def principals(self) -> list[Principal]:
         with self._database.connection() as conn:
-            return [_principal(row) for row in _all(conn, f"SELECT {_PRINCIPAL} FROM users u ORDER BY u.id")]
+            return [principal_of(row) for row in every(conn, f"SELECT {PRINCIPAL} FROM users u ORDER BY u.id")]
 
     def add_principal(self, new: NewPrincipal, stamp: Stamp) -> Principal:
         """Raises BadInput if the name is taken."""
         try:
             with self._database.transaction() as conn:
-                row = _one(
+                row = one(
                     conn,
                     "INSERT INTO users AS u (username, name, kind, role, trust, email, timezone, owner_id, tiers,"
                     " capabilities, concurrency) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-                    f" RETURNING {_PRINCIPAL}",
+                    f" RETURNING {PRINCIPAL}",
                     (
                         new.name,
                         new.full_name,
@@ -192,9 +176,9 @@ class PostgresCredentials:
                         new.concurrency,
                     ),
                 )
-                made = _principal(_must(row))
+                made = principal_of(must(row))
                 facts = {"name": made.name, "kind": made.kind.value, "trust": made.trust.word, "role": made.role.value}
-                _journal(conn, "user-added", stamp, facts)
+                journal(conn, "user-added", stamp, facts)
         except UniqueViolation:
             raise BadInput(f"the name {new.name!r} is taken", next="choose another name", field="name") from None
         self._forget(made.id)
@@ -202,12 +186,12 @@ class PostgresCredentials:
 
     def set_active(self, principal_id: int, active: bool, stamp: Stamp) -> None:
         with self._database.transaction() as conn:
-            was = _one(conn, "SELECT username, is_active FROM users WHERE id = %s FOR UPDATE", (principal_id,))
+            was = one(conn, "SELECT username, is_active FROM users WHERE id = %s FOR UPDATE", (principal_id,))
             if was is None:
                 raise not_found("user")
             conn.execute("UPDATE users SET is_active = %s WHERE id = %s", (active, principal_id))
             facts = {"name": was["username"], "was": was["is_active"], "is": active}
-            _journal(conn, "user-enabled" if active else "user-disabled", stamp, facts)
+            journal(conn, "user-enabled" if active else "user-disabled", stamp, facts)
         self._forget(principal_id)
 
     # -- tokens --------------------------------------------------------------------------------------
@@ -228,7 +212,7 @@ class PostgresCredentials:
             raise BadInput(f"no token can stand for the door {via.value!r}", field="via")
         token = PREFIX + secrets.token_urlsafe(32)
         with self._database.transaction() as conn:
-            row = _one(
+            row = one(
                 conn,
                 "INSERT INTO credentials (user_id, hash, name, via, queues, run_task, run_epoch, created_by,"
                 " expires_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING id",
@@ -244,22 +228,22 @@ class PostgresCredentials:
                     expires,
                 ),
             )
-            made = _credential(_must(_one(conn, f"{_CREDENTIAL} WHERE c.id = %s", (_must(row)["id"],))))
+            made = credential_of(must(one(conn, f"{CREDENTIAL} WHERE c.id = %s", (must(row)["id"],))))
             facts = {"credential": made.id, "principal": made.principal, "name": name, "via": via.value}
-            _journal(conn, "token-created", stamp, facts)
+            journal(conn, "token-created", stamp, facts)
         return token, made
 
     def revoke_token(self, credential_id: int, stamp: Stamp) -> bool:
         """True if it was worth something until now."""
         with self._database.transaction() as conn:
-            row = _one(
+            row = one(
                 conn,
                 "UPDATE credentials SET revoked_at = fabric_now() WHERE id = %s AND revoked_at IS NULL"
                 " RETURNING user_id",
                 (credential_id,),
             )
             if row is not None:
-                _journal(conn, "token-revoked", stamp, {"credential": credential_id})
+                journal(conn, "token-revoked", stamp, {"credential": credential_id})
         if row is None:
             return False
         self._forget(row["user_id"])
@@ -268,14 +252,14 @@ class PostgresCredentials:
     def revoke_all(self, principal_id: int, stamp: Stamp) -> int:
         """How many tokens of this account were worth something until now."""
         with self._database.transaction() as conn:
-            rows = _all(
+            rows = every(
                 conn,
                 "UPDATE credentials SET revoked_at = fabric_now() WHERE user_id = %s AND revoked_at IS NULL"
                 " RETURNING id",
                 (principal_id,),
             )
             facts = {"principal": principal_id, "credentials": [row["id"] for row in rows]}
-            _journal(conn, "tokens-revoked", stamp, facts)
+            journal(conn, "tokens-revoked", stamp, facts)
         self._forget(principal_id)
         return len(rows)
 
@@ -283,12 +267,12 @@ class PostgresCredentials:
         """Of one account, or all; those of runs are left out, they come and go by themselves."""
         of = "" if principal_id is None else "AND c.user_id = %s"
         with self._database.connection() as conn:
-            rows = _all(
+            rows = every(
                 conn,
-                f"{_CREDENTIAL} WHERE c.run_task IS NULL {of} ORDER BY c.id",
+                f"{CREDENTIAL} WHERE c.run_task IS NULL {of} ORDER BY c.id",
                 () if principal_id is None else (principal_id,),
             )
-        return [_credential(row) for row in rows]
+        return [credential_of(row) for row in rows]
 
     # -- PINs ----------------------------------------------------------------------------------------
 
@@ -296,7 +280,7 @@ class PostgresCredentials:
         """Stored with scrypt; a lock is lifted."""
         hashed = pins.hashed(pin)
         with self._database.transaction() as conn:
-            row = _one(
+            row = one(
                 conn,
                 "UPDATE users SET pin_hash = %s, pin_failures = 0, pin_locked_until = NULL WHERE id = %s"
                 " RETURNING username",
@@ -304,13 +288,13 @@ class PostgresCredentials:
             )
             if row is None:
                 raise not_found("user")
-            _journal(conn, "pin-set", stamp, {"name": row["username"]})
+            journal(conn, "pin-set", stamp, {"name": row["username"]})
 
     def check_pin(self, principal_id: int, pin: str) -> bool:
         """True for the right PIN. Five wrong ones lock it for 15 minutes: then raises Refused, also for the right."""
         with self._database.transaction() as conn:
             # The row is held while the PIN is compared: guesses made side by side are counted one after another.
-            row = _one(
+            row = one(
                 conn,
                 "SELECT pin_hash, coalesce(pin_locked_until > fabric_now(), false) AS locked, pin_locked_until,"
                 " pin_failures FROM users WHERE id = %s FOR UPDATE",
@@ -340,71 +324,9 @@ class PostgresCredentials:
 
     def has_pin(self, principal_id: int) -> bool:
         with self._database.connection() as conn:
-            row = _one(conn, "SELECT pin_hash IS NOT NULL AS has FROM users WHERE id = %s", (principal_id,))
+            row = one(conn, "SELECT pin_hash IS NOT NULL AS has FROM users WHERE id = %s", (principal_id,))
         return row is not None and bool(row["has"])
 
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-
-
-def _principal(row: dict[str, Any]) -> Principal:
-    return Principal(
-        id=row["id"],
-        name=row["username"],
-        kind=Kind(row["kind"]),
-        trust=Trust(row["trust"]),
-        role=AppRole(row["role"]),
-        tiers=None if row["tiers"] is None else tuple(row["tiers"]),
-        capabilities=None if row["capabilities"] is None else tuple(row["capabilities"]),
-        concurrency=row["concurrency"],
-        zone=row["timezone"],
-        active=row["is_active"],
-        owner_id=row["owner_id"],
-    )
-
-
-def _caller(row: dict[str, Any]) -> Caller:
-    run = None if row["run_task"] is None else RunRef(task_id=row["run_task"], epoch=row["run_epoch"])
-    return Caller(
-        principal=_principal(row),
-        via=Via(row["via"]),
-        run=run,
-        queues=None if row["queues"] is None else frozenset(row["queues"]),
-        credential_id=row["credential_id"],
-    )
-
-
-def _credential(row: dict[str, Any]) -> Credential:
-    return Credential(
-        id=row["id"],
-        principal=row["username"],
-        name=row["name"],
-        via=Via(row["via"]),
-        queues=tuple(row["queue_names"] or ()) if row["scoped"] else None,
-        created=row["created_at"],
-        expires=row["expires_at"],
-        last_used=row["last_used_at"],
-        revoked=row["revoked"],
-    )
-
-
-def _journal(conn: Connection, kind: str, stamp: Stamp, data: dict[str, Any]) -> None:
-    run = stamp.run
-    task, epoch = (None, None) if run is None else (run.task_id, run.epoch)
-    conn.execute(_EVENT, (stamp.principal_id, task, epoch, kind, stamp.via.value, Jsonb(data)))
-
-
-def _all(conn: Connection, query: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
-    with psycopg.Cursor(conn, row_factory=dict_row) as cursor:
-        return cursor.execute(query.encode(), values).fetchall()
-
-
-def _one(conn: Connection, query: str, values: Sequence[object] = ()) -> dict[str, Any] | None:
-    with psycopg.Cursor(conn, row_factory=dict_row) as cursor:
-        return cursor.execute(query.encode(), values).fetchone()
-
-
-def _must(row: dict[str, Any] | None) -> dict[str, Any]:
-    assert row is not None  # a RETURNING of a row just written
-    return row

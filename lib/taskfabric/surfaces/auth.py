@@ -31,6 +31,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 _LONGEST: Final = 1000  # characters of an Authorization header
 _INSTANCE: Final = 80  # characters
+_HOSTS: Final = 100  # Host headers that are remembered
 _MANY: Final = 10_000  # failures, and good tokens, that are remembered
 
 
@@ -191,9 +192,18 @@ class Sites:
         # Without a public URL nobody knows the names under which other machines reach this one.
         self._any_name = allow_remote and not public_url
         self._any_address = allow_remote
+        self._ours: set[bytes] = set()  # headers that were found to name us, for the next time
 
     def knows(self, host: bytes | None) -> bool:
         """Whether a Host header names this server."""
+        if host in self._ours:
+            return True
+        known = self._names_us(host)
+        if known and host is not None and len(self._ours) < _HOSTS:
+            self._ours.add(host)
+        return known
+
+    def _names_us(self, host: bytes | None) -> bool:
         name = _host_name(host)
         if name is None:
             return False

@@ -27,6 +27,7 @@ class Relay:
         self._mode: Mode = "forward"
         self._changed = threading.Condition()
         self._closed = False
+        self.swallowed = 0  # bytes of answers that never arrived
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._maimed: set[tuple[socket.socket, socket.socket]] = set()
         self._door = socket.create_server(("127.0.0.1", 0))
@@ -131,6 +132,7 @@ class Relay:
                     mode = self._mode
                 if replies and mode == "drop-replies":
                     self._maimed.add(pair)
+                    self.swallowed += len(data)
                 else:
                     target.sendall(data)
         with self._changed:

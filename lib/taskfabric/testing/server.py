@@ -16,7 +16,7 @@ from psycopg import sql
 from taskfabric.db.furnish import ROLE, add_extensions
 from taskfabric.db.migrate import migrate
 from taskfabric.domain.errors import BadInput
-from taskfabric.testing.ownership import cluster_in, destroy, held, leave_reaper
+from taskfabric.testing.ownership import Ownership, cluster_in, destroy, held, leave_reaper
 
 Connection = psycopg.Connection[tuple[object, ...]]
 
@@ -27,6 +27,25 @@ CREATE TABLE fabric_clock (at timestamptz);
 INSERT INTO fabric_clock VALUES (NULL);
 CREATE OR REPLACE FUNCTION fabric_now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
 AS 'SELECT coalesce((SELECT at FROM fabric_clock), statement_timestamp())';
+"""
+# What every write must leave true, and provenance alone; too dear for the product's own hot path, so that each test
+# pays for it instead.
+_CHECKS: Final = """
+ALTER TABLE tasks ADD CONSTRAINT tasks_status_is_the_function CHECK (status = fabric_status(role, is_active, flags)),
+    ADD CONSTRAINT tasks_lease_is_whole CHECK ((token IS NULL) = (lease_until IS NULL)
+        AND (token IS NULL OR owner_id IS NOT NULL AND status = 'working')),
+    ADD CONSTRAINT tasks_counters CHECK (attempts >= 0 AND open_blockers >= 0 AND open_children >= 0),
+    ADD CONSTRAINT tasks_verdict CHECK (verdict IN ('pass', 'fail'));
+CREATE FUNCTION fabric_keep_provenance() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'provenance of task % cannot be changed', OLD.id USING ERRCODE = 'check_violation';
+END $$;
+CREATE TRIGGER tasks_provenance AFTER UPDATE ON tasks FOR EACH ROW
+    WHEN ((OLD.creator_id, OLD.interlocutor_id, OLD.parent_id, OLD.root_id, OLD.depth, OLD.run_task, OLD.run_epoch,
+           OLD.trust, OLD.label)
+          IS DISTINCT FROM (NEW.creator_id, NEW.interlocutor_id, NEW.parent_id, NEW.root_id, NEW.depth, NEW.run_task,
+           NEW.run_epoch, NEW.trust, NEW.label))
+    EXECUTE FUNCTION fabric_keep_provenance();
 """
 
 
@@ -101,13 +120,18 @@ class TestServer:
         self.folder = folder
         self.cluster = cluster_in(folder)
         self._admin: Connection | None = None
+        self._owned: Ownership | None = None
 
     def __enter__(self) -> Self:
+        self._owned = Ownership(self.folder)  # so that it also ends when we are killed
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.destroy()
+        self.close()
+        if self._owned is not None:
+            self._owned.end()
+            self._owned = None
 
     def start(self) -> None:
         """Have the server run and the template made, by us or by whoever came first."""
@@ -160,6 +184,7 @@ class TestServer:
         migrate(dsn)
         with psycopg.connect(dsn, autocommit=True) as conn:
             conn.execute(_CLOCK)
+            conn.execute(_CHECKS)
             conn.execute("ANALYZE")
         self._do(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(draft), sql.Identifier(_TEMPLATE)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from taskfabric.boards.native.judge import illegal, locked
 from taskfabric.boards.native.names import Connection, Lane, Names
@@ -13,7 +13,7 @@ from taskfabric.domain.comments import LineKind
 from taskfabric.domain.errors import BadInput, not_found
 from taskfabric.domain.lease import Fence
 from taskfabric.domain.principal import Stamp
-from taskfabric.domain.status import ColumnRole, Status
+from taskfabric.domain.status import ColumnRole, Flag, Status
 from taskfabric.domain.task import Attachment, Entry, Task
 from taskfabric.ports.board import Edit, Place
 
@@ -36,11 +36,13 @@ def edit(conn: Connection, names: Names, task_id: int, change: Edit, stamp: Stam
                score = CASE WHEN %(rescored)s THEN %(score)s ELSE score END,
                date_due = CASE WHEN %(clear_due)s THEN NULL ELSE coalesce(%(due)s, date_due) END,
                flags = CASE WHEN %(rated)s AND hold_rule = 'score' THEN flags & ~1 ELSE flags END,
+               status = CASE WHEN %(rated)s AND hold_rule = 'score'
+                             THEN fabric_status(role, is_active, flags & ~1) ELSE status END,
                hold_rule = CASE WHEN %(rated)s AND hold_rule = 'score' THEN NULL ELSE hold_rule END,
                ready_since = CASE WHEN %(rated)s AND hold_rule = 'score' THEN fabric_now() ELSE ready_since END,
                has_text = has_text OR coalesce(%(description)s, '') <> '',
                has_tags = has_tags OR %(tagged)s,
-               seq = seq + 1, date_modification = fabric_now()
+               seq = seq + 1, told = greatest(told, pg_current_xact_id()), date_modification = fabric_now()
          WHERE t.id = %(task)s""",
         {
             "task": task_id,
@@ -100,8 +102,7 @@ _MOVE: Final = f"""
 UPDATE tasks t SET column_id = %(column)s, role = %(role)s, swimlane_id = %(swimlane)s, rank = %(rank)s,
        attempts = CASE WHEN %(role)s::text = 'ready' AND t.role = 'done' THEN 0
                        WHEN t.token IS NOT NULL THEN greatest(0, t.attempts - 1) ELSE t.attempts END,
-       flags = CASE %(role)s::text WHEN 'ready' THEN flags & ~(1|2|4|8|16|32) WHEN 'done' THEN flags & ~(1|2|4|8)
-                    ELSE flags & ~(1|2|4|8|32) END,
+       flags = flags & %(keep)s, status = fabric_status(%(role)s, true, flags & %(keep)s),
        hold_rule = NULL, asked_id = NULL, delayed = false, verdict = NULL,
        date_started = CASE WHEN %(role)s::text = 'working' THEN fabric_now() END,
        date_completed = CASE WHEN %(role)s::text = 'done' THEN fabric_now() END,
@@ -109,10 +110,25 @@ UPDATE tasks t SET column_id = %(column)s, role = %(role)s, swimlane_id = %(swim
        {LET_GO.replace("owner_id = NULL", "owner_id = %(owner)s")}, producer_id = coalesce(%(producer)s, producer_id)
  WHERE t.id = %(task)s
 """
+_WAITS: Final = Flag.BLOCKED | Flag.NEEDS_INPUT | Flag.NEEDS_AUTH | Flag.PARKED
 _SHIFT: Final = """
-UPDATE tasks t SET swimlane_id = %(swimlane)s, rank = %(rank)s, seq = seq + 1, date_modification = fabric_now()
+UPDATE tasks t SET swimlane_id = %(swimlane)s, rank = %(rank)s, seq = seq + 1,
+       told = greatest(told, pg_current_xact_id()), date_modification = fabric_now()
  WHERE t.id = %(task)s
 """
+
+
+def _shed(role: ColumnRole | None) -> Flag:
+    """The flags that a card loses by standing in a column with this role."""
+    match role:
+        case ColumnRole.READY:
+            return _WAITS | Flag.VETO | Flag.DEAD_LETTER
+        case ColumnRole.DONE:
+            return _WAITS
+        case ColumnRole.BACKLOG | ColumnRole.WORKING | None:
+            return _WAITS | Flag.DEAD_LETTER
+        case _:
+            assert_never(role)
 
 
 def move(conn: Connection, names: Names, task_id: int, place: Place, stamp: Stamp) -> Task:
@@ -129,9 +145,10 @@ def move(conn: Connection, names: Names, task_id: int, place: Place, stamp: Stam
         "column": column_id,
         "role": None if role is None else role.value,
         "swimlane": swimlane_id,
-        "rank": _rank(conn, task_id, column_id, swimlane_id, place),
+        "rank": _rank(conn, task, column_id, swimlane_id, place),
         "owner": stamp.principal_id if role is ColumnRole.WORKING else None,
         "producer": stamp.principal_id if role is ColumnRole.DONE else None,
+        "keep": ~int(_shed(role)),
     }
     if layout.columns[column_id] == task.column:
         conn.execute(_SHIFT, values)
@@ -140,7 +157,7 @@ def move(conn: Connection, names: Names, task_id: int, place: Place, stamp: Stam
         conn.execute(_MOVE, values)
         text = f"from {task.column} to {layout.columns[column_id]}"
         data = {"from": task.column, "to": layout.columns[column_id], "lease_ended": task.lease_until is not None}
-        record(conn, task_id, "moved", stamp, Remark(kind=LineKind.MOVED, text=text), data)
+        record(conn, task_id, "moved", stamp, Remark(kind=LineKind.MOVED, text=text), data, was=task.status)
     return reread(conn, names, task_id)
 
 
@@ -156,16 +173,24 @@ def _by_title(titles: Any, wanted: str, what: str) -> int:
     )
 
 
-_CELL: Final = "is_active AND column_id = %(column)s AND swimlane_id = %(swimlane)s AND id <> %(task)s"
+_CELL: Final = (
+    "is_active AND project_id = %(project)s AND column_id = %(column)s AND swimlane_id = %(swimlane)s"
+    " AND id <> %(task)s"
+)
 _TOP: Final = f"SELECT rank FROM tasks WHERE {_CELL} ORDER BY rank LIMIT 1"
 _NTH: Final = f"SELECT rank FROM tasks WHERE {_CELL} ORDER BY rank OFFSET %(skip)s LIMIT 1"
 _NEXT: Final = f"SELECT rank FROM tasks WHERE {_CELL} AND rank > %(rank)s ORDER BY rank LIMIT 1"
 _BEFORE: Final = f"SELECT rank FROM tasks WHERE {_CELL} AND rank < %(rank)s ORDER BY rank DESC LIMIT 1"
 
 
-def _rank(conn: Connection, task_id: int, column_id: int, swimlane_id: int, place: Place) -> int:
+def _rank(conn: Connection, task: Task, column_id: int, swimlane_id: int, place: Place) -> int:
     """A rank that puts the card in its place; one row is written, however long the column."""
-    values: dict[str, Any] = {"task": task_id, "column": column_id, "swimlane": swimlane_id}
+    values: dict[str, Any] = {
+        "task": task.id,
+        "project": task.project_id,
+        "column": column_id,
+        "swimlane": swimlane_id,
+    }
     for attempt in range(2):
         below: int | None  # the card above the new place
         above: int | None  # the card below it
@@ -204,7 +229,7 @@ def _one(conn: Connection, sql: str, values: dict[str, Any]) -> int | None:
 # there, and the order does not change.
 _ROOM: Final = f"""
 UPDATE tasks SET rank = rank - {GAP}
- WHERE is_active AND column_id = %(column)s AND rank <= %(rank)s
+ WHERE is_active AND project_id = %(project)s AND column_id = %(column)s AND rank <= %(rank)s
 """
 
 
@@ -228,7 +253,9 @@ def transfer(conn: Connection, names: Names, task_id: int, project_id: int, stam
     )
     conn.execute(
         """UPDATE tasks t SET project_id = %(project)s, column_id = %(column)s, role = %(role)s, lane_id = %(lane)s,
+               status = fabric_status(%(role)s, true, flags),
                swimlane_id = %(swimlane)s, rank = nextval('task_rank') * 1048576, seq = seq + 1,
+               told = greatest(told, pg_current_xact_id()),
                date_modification = fabric_now() WHERE t.id = %(task)s""",
         {
             "task": task_id,
@@ -250,7 +277,9 @@ def transfer(conn: Connection, names: Names, task_id: int, project_id: int, stam
 def comment(conn: Connection, names: Names, task_id: int, text: str, stamp: Stamp) -> Entry:
     """A person's, or an agent's, words on the task."""
     task, _ = locked(conn, names, task_id)
-    conn.execute("UPDATE tasks SET seq = seq + 1 WHERE id = %s", (task_id,))
+    conn.execute(
+        "UPDATE tasks SET seq = seq + 1, told = greatest(told, pg_current_xact_id()) WHERE id = %s", (task_id,)
+    )
     row = conn.execute(
         "INSERT INTO comments (task_id, user_id, text) VALUES (%s, %s, %s) RETURNING id, date_creation",
         (task_id, stamp.principal_id, text),
@@ -265,7 +294,8 @@ INSERT INTO task_has_files (task_id, name, sha256, size, user_id)
 VALUES (%(task)s, %(name)s, %(sha)s, %(size)s, %(me)s) RETURNING id, date
 """
 _HOLDS: Final = """
-UPDATE tasks t SET seq = seq + 1 WHERE t.id = %(task)s AND (%(epoch)s::bigint IS NULL
+UPDATE tasks t SET seq = seq + 1, told = greatest(told, pg_current_xact_id())
+ WHERE t.id = %(task)s AND (%(epoch)s::bigint IS NULL
     OR t.epoch = %(epoch)s AND t.token = %(token)s AND t.owner_id = %(me)s) RETURNING t.id
 """
 

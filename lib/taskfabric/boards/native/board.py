@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
+from psycopg import errors as pg
 from psycopg.types.json import Jsonb
 
 from taskfabric.boards.native import arrange, claim, judge, read, settle, sweep
@@ -14,7 +16,7 @@ from taskfabric.boards.native import submit as submitting
 from taskfabric.boards.native.names import Connection, Names
 from taskfabric.db.pool import Database
 from taskfabric.domain.ancestry import Limits
-from taskfabric.domain.errors import FabricError
+from taskfabric.domain.errors import FabricError, Unavailable
 from taskfabric.domain.lease import Fence, Renewal
 from taskfabric.domain.outcome import Backoff, Bounds, Done, Outcome
 from taskfabric.domain.principal import Kind, Stamp, Trust, Via, Viewer
@@ -27,6 +29,10 @@ T = TypeVar("T")
 
 # The fabric's own stamp: what it does by itself when a claim finds something due.
 FABRIC: Final = Stamp(principal_id=0, name="fabric", kind=Kind.SERVICE, trust=Trust.TRUSTED, via=Via.SYSTEM)
+
+
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FOR_EVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,7 @@ class NativeBoard:
         self._rules = rules or BoardRules()
         self._ends = settle.EndRules(backoff=self._rules.backoff, bounds=self._rules.bounds)
         self.names = Names()
+        self._in_order_until = _LONG_AGO  # by the board's clock
 
     # -- what it is ----------------------------------------------------------------------------------
 
@@ -84,6 +91,10 @@ class NativeBoard:
         queues = {item.project_id for item in new if not item.backlog}
         notify = [q for q in queues if self._signal.may_notify(q)]
         answers = self._db.retrying(lambda conn: submitting.submit(conn, self.names, new, stamp, limits, notify))
+        for item in new:
+            self._expect(item.not_before)
+        if self.names.missed_a_lane():
+            self._in_order_until = _LONG_AGO
         self._tell(queues)
         return answers
 
@@ -92,38 +103,60 @@ class NativeBoard:
     def claim(self, want: Want, limit: int, stamp: Stamp) -> list[Claimed]:
         if not want.queues:
             return []
-        got = self._claim(want, limit, stamp, untidy=False)
-        if got or not self._tidy():
+        until = self._in_order_until
+        got = self._claim(want, limit, stamp, until)
+        if got:
             return got
-        return self._claim(want, limit, stamp, untidy=True)
+        looked_at, changed = self._put_in_order()
+        if looked_at < until and not changed:
+            return []  # the claim did look, and found nothing
+        return self._claim(want, limit, stamp, _FOR_EVER)
 
-    def _claim(self, want: Want, limit: int, stamp: Stamp, *, untidy: bool) -> list[Claimed]:
+    def _claim(self, want: Want, limit: int, stamp: Stamp, until: datetime) -> list[Claimed]:
         if want.concurrency is None:
-            with self._db.connection() as conn:
-                return claim.claim(conn, self.names, want, limit, stamp, untidy=untidy)
+            got = self._single(lambda conn: claim.claim(conn, self.names, want, limit, stamp, in_order_until=until))
+        else:
 
-        def within_limit(conn: Connection) -> list[Claimed]:
-            free = min(limit, claim.room(conn, want, stamp))
-            return claim.claim(conn, self.names, want, free, stamp, untidy=untidy) if free else []
+            def within_limit(conn: Connection) -> list[Claimed]:
+                free = min(limit, claim.room(conn, want, stamp))
+                if not free:
+                    return []
+                return claim.claim(conn, self.names, want, free, stamp, in_order_until=until)
 
-        return self._db.retrying(within_limit)
+            got = self._db.retrying(within_limit)
+        for each in got:
+            self._expect(each.task.lease_until)
+        return got
 
-    def _tidy(self) -> bool:
-        """True if something was due: then it has been put in order, or somebody else is at it."""
+    def _put_in_order(self) -> tuple[datetime, bool]:
+        """Expired leases are taken back and delayed tasks become claimable, as far as they are due.
+
+        Returns the board's time of the look and whether there was anything, be it only a lane that was not known."""
         with self._db.connection() as conn:
-            row = conn.execute(f"SELECT {claim.NOTHING_DUE}").fetchone()
-            if row is not None and row[0]:
-                return False
-            sweep.mature(conn)
-        self.sweep(self._rules.sweep_per_claim, FABRIC)
-        return True
+            due = claim.next_due(conn)
+            changed = due.at <= due.now
+            if due.last_lane > self.names.last_lane:
+                self.names.learn_lanes(conn)
+                changed = True
+            if due.at <= due.now:
+                sweep.mature(conn)
+        if due.at <= due.now:
+            self.sweep(self._rules.sweep_per_claim, FABRIC)
+        self._in_order_until = due.at  # if that was due, the next claim looks again: there may be more
+        return due.now, changed
+
+    def _expect(self, moment: datetime | None) -> None:
+        """Something will be due at this instant, perhaps before the next look."""
+        if moment is not None and moment < self._in_order_until:
+            self._in_order_until = moment
 
     def has_work(self, want: Want, stamp: Stamp) -> bool:
+        self._put_in_order()
         with self._db.connection() as conn:
-            return bool(want.queues) and claim.has_work(conn, want, stamp)
+            return bool(want.queues) and claim.has_work(conn, self.names, want)
 
     def take(self, task_id: int, want: Want, stamp: Stamp) -> Claimed:
-        self._tidy()
+        self._put_in_order()
 
         def taking(conn: Connection) -> Claimed:
             if want.concurrency is not None and not claim.room(conn, want, stamp):
@@ -135,8 +168,7 @@ class NativeBoard:
         return got
 
     def renew(self, fences: Sequence[Fence], lease: timedelta | None, stamp: Stamp) -> list[Renewal]:
-        with self._db.connection() as conn:
-            granted = settle.renew(conn, fences, lease, stamp)
+        granted = self._single(lambda conn: settle.renew(conn, fences, lease, stamp))
         return [granted.get(f.task_id) or self._lost_renewal(f, stamp) for f in fences]
 
     def _lost_renewal(self, fence: Fence, stamp: Stamp) -> Renewal:
@@ -149,8 +181,7 @@ class NativeBoard:
 
     def settle(self, fence: Fence, outcome: Outcome, stamp: Stamp) -> Task:
         if isinstance(outcome, Done):
-            with self._db.connection() as conn:
-                task = settle.settle(conn, self.names, fence, outcome, stamp, self._ends)
+            task = self._single(lambda conn: settle.settle(conn, self.names, fence, outcome, stamp, self._ends))
         else:
             task = self._db.retrying(lambda conn: settle.settle(conn, self.names, fence, outcome, stamp, self._ends))
         if task is None:
@@ -159,8 +190,7 @@ class NativeBoard:
         return task
 
     def settle_many(self, ends: Sequence[tuple[Fence, Done]], stamp: Stamp) -> list[Task | FabricError]:
-        with self._db.connection() as conn:
-            done = settle.settle_many(conn, self.names, ends, stamp)
+        done = self._single(lambda conn: settle.settle_many(conn, self.names, ends, stamp))
         answers: list[Task | FabricError] = []
         for fence, outcome in ends:
             task = done.pop((fence.task_id, fence.epoch), None)
@@ -285,6 +315,7 @@ class NativeBoard:
         return task
 
     def _told(self, task: Task) -> None:
+        self._expect(task.not_before)
         self._signal.publish(Change(task_id=task.id, project_id=task.project_id))
         if task.status is Status.READY and self._signal.may_notify(task.project_id):
             self._notify([task.project_id])
@@ -294,5 +325,15 @@ class NativeBoard:
             self._signal.publish(Change(project_id=project_id))
 
     def _notify(self, queues: Sequence[int]) -> None:
-        with self._db.connection() as conn:
+        # The verb has committed: a hint that is lost costs a poll, and must not make it look failed.
+        with contextlib.suppress(Unavailable), self._db.connection() as conn:
             conn.execute("SELECT pg_notify('fabric', 'q:' || q) FROM unnest(%s::int[]) AS q", (list(queues),))
+
+    def _single(self, work: Callable[[Connection], T]) -> T:
+        """The value of ``work``, which is one statement. Without a transaction around it, unless the statement met
+        others that want the same parents and dependents in another order: then it was undone and is repeated."""
+        try:
+            with self._db.connection() as conn:
+                return work(conn)
+        except (pg.DeadlockDetected, pg.SerializationFailure):
+            return self._db.retrying(work)

@@ -25,7 +25,7 @@ from taskfabric.domain.principal import Stamp
 from taskfabric.domain.status import Flag, Status
 from taskfabric.domain.task import Task
 
-_TOUCH: Final = "seq = seq + 1, date_modification = fabric_now()"
+_TOUCH: Final = "seq = seq + 1, told = greatest(told, pg_current_xact_id()), date_modification = fabric_now()"
 
 
 def locked(conn: Connection, names: Names, task_id: int) -> tuple[Task, datetime]:
@@ -64,11 +64,12 @@ def answer(conn: Connection, names: Names, task_id: int, text: str, stamp: Stamp
         raise illegal("answer", task, "it has no open question")
     _write(
         conn,
-        f"UPDATE tasks t SET {column_sql('ready')}, flags = flags & ~7, asked_id = NULL, ready_since = fabric_now(),"
+        f"UPDATE tasks t SET {column_sql('ready')}, status = 'ready', flags = flags & ~7, asked_id = NULL,"
+        " ready_since = fabric_now(),"
         f" date_started = NULL, delayed = false, rank = {HEAD_RANK}, {_TOUCH}",
         task_id,
     )
-    record(conn, task_id, "answered", stamp, Remark(kind=LineKind.ANSWER, text=text), {})
+    record(conn, task_id, "answered", stamp, Remark(kind=LineKind.ANSWER, text=text), {}, was=task.status)
     return reread(conn, names, task_id)
 
 
@@ -76,8 +77,16 @@ def verify(conn: Connection, names: Names, task_id: int, note: str, stamp: Stamp
     """The result is closed."""
     task, _ = locked(conn, names, task_id)
     _expect("verify", task)
-    _write(conn, f"UPDATE tasks t SET is_active = false, {_TOUCH}", task_id)
-    record(conn, task_id, "verified", stamp, Remark(kind=LineKind.VERIFIED, text=note), {"epoch": task.epoch})
+    _write(conn, f"UPDATE tasks t SET is_active = false, status = 'verified', {_TOUCH}", task_id)
+    record(
+        conn,
+        task_id,
+        "verified",
+        stamp,
+        Remark(kind=LineKind.VERIFIED, text=note),
+        {"epoch": task.epoch},
+        was=task.status,
+    )
     return reread(conn, names, task_id)
 
 
@@ -86,14 +95,23 @@ def reject(conn: Connection, names: Names, task_id: int, note: str, stamp: Stamp
     task, _ = locked(conn, names, task_id)
     _expect("reject", task)
     _write(conn, _REOPEN.format(flags="flags & ~(1|2|4|8|16|32)"), task_id)
-    record(conn, task_id, "rejected", stamp, Remark(kind=LineKind.REJECTED, text=note), {"epoch": task.epoch})
+    record(
+        conn,
+        task_id,
+        "rejected",
+        stamp,
+        Remark(kind=LineKind.REJECTED, text=note),
+        {"epoch": task.epoch},
+        was=task.status,
+    )
     return reread(conn, names, task_id)
 
 
 _REOPEN: Final = (
-    f"UPDATE tasks t SET {column_sql('ready')}, flags = {{flags}}, is_active = true, attempts = 0, parks = 0,"
-    " waits = 0, releases = 0, verdict = NULL, date_completed = NULL, date_started = NULL, delayed = false,"
-    f" ready_since = fabric_now(), hold_rule = NULL, open_blockers = open_blockers - %(freed)s, {_TOUCH}"
+    f"UPDATE tasks t SET {column_sql('ready')}, status = 'ready', flags = {{flags}}, is_active = true,"
+    " attempts = 0, parks = 0, waits = 0, releases = 0, verdict = NULL, date_completed = NULL, date_started = NULL,"
+    " delayed = false, ready_since = fabric_now(), hold_rule = NULL,"
+    f" open_blockers = open_blockers - %(freed)s, {_TOUCH}"
 ).replace("%(freed)s", "0")
 _REDRIVE: Final = _REOPEN.replace("open_blockers - 0", "open_blockers - %(freed)s")
 
@@ -115,6 +133,7 @@ def redrive(conn: Connection, names: Names, task_id: int, note: str, stamp: Stam
         stamp,
         Remark(kind=LineKind.REDRIVEN, text=note),
         {"from": task.status.value, "dependencies_waived": freed},
+        was=task.status,
     )
     return reread(conn, names, task_id)
 
@@ -139,7 +158,8 @@ def cancel(conn: Connection, names: Names, task_id: int, note: str, stamp: Stamp
 def _cancel_one(conn: Connection, task: Task, note: str, stamp: Stamp) -> None:
     _write(
         conn,
-        "UPDATE tasks t SET is_active = false, flags = (flags & ~(1|2|4|8)) | 64, asked_id = NULL, delayed = false,"
+        "UPDATE tasks t SET is_active = false, status = 'cancelled', flags = (flags & ~(1|2|4|8)) | 64,"
+        " asked_id = NULL, delayed = false,"
         f" hold_rule = NULL, date_completed = fabric_now(), {LET_GO}",
         task.id,
     )
@@ -150,6 +170,7 @@ def _cancel_one(conn: Connection, task: Task, note: str, stamp: Stamp) -> None:
         stamp,
         Remark(kind=LineKind.CANCELLED, text=note),
         {"from": task.status.value, "holder": task.holder},
+        was=task.status,
     )
 
 
@@ -165,13 +186,14 @@ def by_hand(conn: Connection, names: Names, task_id: int, outcome: Outcome, stam
                 conn,
                 f"UPDATE tasks t SET {column_sql('done')}, producer_id = %(me)s, verdict = %(verdict)s,"
                 " flags = (flags & ~31) | CASE WHEN %(verdict)s::text = 'fail' THEN 16 ELSE 0 END, is_active = false,"
+                " status = 'verified',"
                 f" asked_id = NULL, hold_rule = NULL, delayed = false, date_completed = fabric_now(), {LET_GO}",
                 task_id,
                 me=stamp.principal_id,
                 verdict=outcome.verdict,
             )
             remark = Remark(kind=LineKind.NOTE, text=outcome.note)
-            record(conn, task_id, "done", stamp, remark, {"verdict": outcome.verdict, "by_hand": True})
+            record(conn, task_id, "done", stamp, remark, {"verdict": outcome.verdict, "by_hand": True}, was=task.status)
             return reread(conn, names, task_id)
         case Parked() | Waiting() | WaitingOnChildren() | Failed() | Released() | Declined():
             if task.status is not Status.WORKING:

@@ -18,8 +18,11 @@ from taskfabric.domain.errors import not_found
 from taskfabric.domain.principal import Trust
 from taskfabric.domain.queue import QueueKind
 from taskfabric.domain.status import ColumnRole
+from taskfabric.domain.take_order import PRIORITIES, serves
+from taskfabric.ports.board import Want
 
 _FRESH: Final = 5.0
+_MANY_WANTS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,31 @@ class Layout:
             raise not_found(f"column for {role.value!r} in {self.name!r}") from None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """The lanes of one claimer as a claim passes them: array literals, for a list is converted anew at each call."""
+
+    lanes: str
+    groups: str  # the place of each lane's (queue, priority) in the take order
+    only: int | None  # the lane, if there is just one
+
+
+def _fits(want: Want, lane: Lane) -> bool:
+    return lane.project_id in want.queues and serves(
+        tier=lane.tier,
+        needs=lane.needs,
+        required=lane.trust,
+        own_queue=lane.project_id in want.own,
+        tiers=want.tiers,
+        capabilities=want.capabilities,
+        trust=want.trust,
+    )
+
+
+def _group(want: Want, lane: Lane) -> int:
+    return want.queues.index(lane.project_id) * len(PRIORITIES) + want.order.index(lane.priority)
+
+
 class Names:
     """The caches of one process; safe to use from any thread."""
 
@@ -64,6 +92,9 @@ class Names:
         self._users: dict[int, str] = {}
         self._lanes: dict[int, Lane] = {}
         self._lane_ids: dict[Lane, int] = {}
+        self._known_lane = 0  # every committed lane up to this id is known
+        self._served: dict[Want, Served] = {}
+        self._missed = False
         self._layouts: dict[int, tuple[float, Layout]] = {}
         self._lock = threading.Lock()
 
@@ -100,18 +131,52 @@ class Names:
             ).fetchone()
             assert row is not None
             lane_id = int(row[0])
-            # Not remembered: this transaction may yet be rolled back. The next reader does.
+            self._missed = True
+            # Not remembered: this transaction may yet be rolled back. The next look at the lanes finds it.
         return lane_id
 
     def learn_lanes(self, conn: Connection) -> None:
-        """Remember the lanes that are committed now."""
-        for lane_id, project_id, tier, priority, needs, trust in conn.execute(
-            "SELECT id, project_id, tier, priority, needs, trust FROM lanes"
-        ):
+        """Every lane that is committed now is known afterwards."""
+        rows = conn.execute(
+            "SELECT id, project_id, tier, priority, needs, trust FROM lanes WHERE id > %s ORDER BY id",
+            (self._known_lane,),
+        ).fetchall()
+        for lane_id, project_id, tier, priority, needs, trust in rows:
             self._remember(
                 lane_id,
                 Lane(project_id=project_id, tier=tier, priority=priority, needs=tuple(needs), trust=Trust(trust)),
             )
+        with self._lock:
+            if rows:
+                self._known_lane = max(self._known_lane, rows[-1][0])
+            self._served.clear()
+
+    def missed_a_lane(self) -> bool:
+        """Whether, since the last time this was asked, a lane was named that the cache did not have."""
+        missed, self._missed = self._missed, False
+        return missed
+
+    @property
+    def last_lane(self) -> int:
+        """Every committed lane up to this id is known."""
+        return self._known_lane
+
+    def served(self, want: Want) -> Served:
+        """The known lanes that this claimer may serve, grouped by the take order."""
+        found = self._served.get(want)
+        if found is None:
+            with self._lock:
+                known, lanes = self._known_lane, sorted(self._lanes.items())
+            fitting = [(i, _group(want, lane)) for i, lane in lanes if i <= known and _fits(want, lane)]
+            found = Served(
+                lanes="{" + ",".join(str(i) for i, _ in fitting) + "}",
+                groups="{" + ",".join(str(g) for _, g in fitting) + "}",
+                only=fitting[0][0] if len(fitting) == 1 else None,
+            )
+            if len(self._served) > _MANY_WANTS:
+                self._served.clear()
+            self._served[want] = found
+        return found
 
     def _remember(self, lane_id: int, lane: Lane) -> None:
         with self._lock:

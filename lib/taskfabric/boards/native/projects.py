@@ -53,7 +53,8 @@ class NativeProjects:
         self, name: str, kind: QueueKind, stamp: Stamp, *, owner_id: int | None = None, role: ProjectRole | None = None
     ) -> tuple[Queue, bool]:
         """The queue of this name, and whether it was made now. Its owner is a member (``role``: a manager of an
-        inbox, a member of an agent's queue), and a human who makes one for others manages it.
+        inbox, a member of an agent's queue); a human who makes a pool or an agent's queue manages it, but an inbox is
+        its owner's alone.
 
         Raises BadInput if the name belongs to a queue of another kind or owner, or the owner has another queue."""
         if (kind is QueueKind.POOL) != (owner_id is None):
@@ -65,7 +66,7 @@ class NativeProjects:
                 return layout.the_same(found, name, kind, owner_id), False
             made = layout.make_queue(conn, name, kind, stamp, owner_id)
             members = {} if owner_id is None else {owner_id: role or _OWNER_ROLE[kind]}
-            if stamp.is_human and stamp.principal_id not in members:
+            if stamp.is_human and kind is not QueueKind.INBOX and stamp.principal_id not in members:
                 members[stamp.principal_id] = ProjectRole.MANAGER
             for principal_id, its_role in members.items():
                 layout.put_member(conn, made.project_id, principal_id, its_role)

@@ -19,13 +19,16 @@ from taskfabric.domain.principal import Stamp, Trust
 from taskfabric.domain.status import Flag, Status
 from taskfabric.domain.task import Task
 
-FACE: Final = """
+_ROW: Final = """
 t.id, t.project_id, t.column_id, t.swimlane_id, t.lane_id, t.title, t.status, t.is_active, t.flags, t.score,
 t.trust, t.label, t.creator_id, t.interlocutor_id, t.owner_id, t.holder_instance, t.epoch, t.lease_until,
 t.lease_seconds, t.attempts, t.max_attempts, t.parks, t.waits, t.releases, t.asked_id, t.parent_id, t.root_id,
 t.depth, t.children, t.open_children, t.open_blockers, t.reference, t.date_due, t.date_started, t.date_creation,
 t.date_completed, t.date_modification, t.producer_id, t.verdict,
-CASE WHEN t.has_text THEN (SELECT to_jsonb(x) FROM task_texts x WHERE x.task_id = t.id) END,
+CASE WHEN t.has_text THEN fabric_texts(t.id) END,
+t.has_tags,
+"""
+_REST: Final = """
 CASE WHEN t.has_tags THEN (SELECT array_agg(g.name ORDER BY g.name) FROM task_has_tags h
                              JOIN tags g ON g.id = h.tag_id WHERE h.task_id = t.id) END,
 CASE WHEN t.open_blockers > 0 THEN (SELECT array_agg(l.opposite_task_id ORDER BY l.opposite_task_id)
@@ -37,6 +40,9 @@ CASE WHEN t.attempts > 1 OR t.status IN ('ready', 'dead') AND t.epoch > 0 THEN (
 CASE WHEN t.status = 'held' THEN (SELECT m.text FROM comments m WHERE m.task_id = t.id AND m.kind = 'held'
     ORDER BY m.id DESC LIMIT 1) END
 """
+FACE: Final = _ROW + _REST
+# For the statements that claim and finish: what they could look up they know, or it says nothing yet.
+LEAN_FACE: Final = _ROW + "NULL, NULL, NULL, NULL, NULL\n"
 
 TRUSTS: Final = tuple(Trust)
 _STATUS: Final = {s.value: s for s in Status}
@@ -86,6 +92,7 @@ def task_of(conn: Connection, names: Names, row: Sequence[Any], *, note: str | N
         producer_id,
         verdict,
         texts,
+        has_tags,
         tags,
         blockers,
         last_note,
@@ -96,6 +103,8 @@ def task_of(conn: Connection, names: Names, row: Sequence[Any], *, note: str | N
     layout = names.layout(conn, project_id)
     begun = status in {"working", "done", "verified"} or is_active is False
     texts = texts or {}
+    if has_tags and tags is None:
+        tags = _tags(conn, id_)
     return Task(
         id=id_,
         queue=layout.name,
@@ -155,6 +164,13 @@ def task_of(conn: Connection, names: Names, row: Sequence[Any], *, note: str | N
     )
 
 
+def _tags(conn: Connection, task_id: int) -> list[str]:
+    return [row[0] for row in conn.execute(_TAGS, (task_id,))]
+
+
+_TAGS: Final = "SELECT g.name FROM task_has_tags h JOIN tags g ON g.id = h.tag_id WHERE h.task_id = %s ORDER BY g.name"
+
+
 def reread(conn: Connection, names: Names, task_id: int) -> Task:
     """The task as this transaction has left it, its new comments included."""
     row = conn.execute(f"SELECT {FACE} FROM tasks t WHERE t.id = %s", (task_id,)).fetchone()
@@ -182,11 +198,12 @@ WITH m AS (
     SELECT t.id, %(commenter)s, %(line)s, %(line_epoch)s, %(until)s, %(number)s, %(of)s, %(instance)s, %(text)s
       FROM tasks t WHERE t.id = %(task)s AND %(line)s::text IS NOT NULL
     RETURNING id)
-INSERT INTO journal (task_id, seq, project_id, actor_id, kind, via, epoch, run_task, run_epoch, data)
-SELECT t.id, t.seq, t.project_id, %(actor)s, %(event)s, %(via)s, t.epoch, %(run_task)s, %(run_epoch)s, %(data)s
+INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, epoch, run_task, run_epoch, data)
+SELECT t.told, t.id, t.seq, t.project_id, %(actor)s, %(event)s, %(via)s, t.epoch, %(run_task)s, %(run_epoch)s, %(data)s
   FROM tasks t WHERE t.id = %(task)s
 RETURNING (SELECT id FROM m)
 """
+_CARRY: Final = "SELECT fabric_carry_end(id, %s) FROM tasks WHERE id = %s AND (parent_id IS NOT NULL OR dependents > 0)"
 
 
 def record(
@@ -196,9 +213,12 @@ def record(
     stamp: Stamp,
     remark: Remark | None,
     data: Mapping[str, Any] | None = None,
+    *,
+    was: Status | None = None,
 ) -> int | None:
     """The transition that this transaction wrote on the task is in its thread and in the journal; returns the id of
-    the comment. The row's seq was raised by the write itself."""
+    the comment. The row's seq was raised by the write itself. ``was``: the status before, if the write changed it;
+    then those that wait for the task know."""
     row = conn.execute(
         _RECORD,
         {
@@ -219,6 +239,8 @@ def record(
             "data": None if not data else Jsonb(dict(data)),
         },
     ).fetchone()
+    if was is not None:
+        conn.execute(_CARRY, (was.value, task_id))
     return None if row is None else row[0]
 
 

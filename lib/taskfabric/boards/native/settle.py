@@ -14,7 +14,7 @@ from typing import Any, Final, assert_never
 from psycopg.types.json import Jsonb
 
 from taskfabric.boards.native.names import Connection, Names
-from taskfabric.boards.native.rows import FACE, Remark, as_signed, record, reread, task_of
+from taskfabric.boards.native.rows import FACE, LEAN_FACE, Remark, as_signed, record, reread, task_of
 from taskfabric.domain.comments import LineKind
 from taskfabric.domain.errors import IllegalMove, LeaseLost, not_found
 from taskfabric.domain.lease import Fence, Renewal
@@ -39,7 +39,7 @@ from taskfabric.domain.task import Task
 
 LET_GO: Final = (
     "owner_id = NULL, token = NULL, lease_until = NULL, lease_seconds = NULL, holder_instance = NULL,"
-    " seq = seq + 1, date_modification = fabric_now()"
+    " seq = seq + 1, told = greatest(told, pg_current_xact_id()), date_modification = fabric_now()"
 )
 
 
@@ -52,7 +52,7 @@ def column_sql(role: str) -> str:
 
 
 HEAD_RANK: Final = (
-    "coalesce((SELECT min(o.rank) FROM tasks o WHERE o.is_active AND o.column_id ="
+    "coalesce((SELECT min(o.rank) FROM tasks o WHERE o.is_active AND o.project_id = t.project_id AND o.column_id ="
     " (SELECT q.ready_column FROM queues q WHERE q.project_id = t.project_id)), t.rank) - 1048576"
 )
 
@@ -61,16 +61,18 @@ _FENCE: Final = "t.id = %(task)s AND t.epoch = %(epoch)s AND t.token = %(token)s
 # A human who did it himself also closes it; an agent's result stays open until somebody else verifies it.
 _DONE_SET: Final = f"""
        {column_sql("done")}, producer_id = owner_id, verdict = v.verdict, date_completed = fabric_now(),
-       flags = (flags & ~24) | CASE WHEN v.verdict = 'fail' THEN 16 ELSE 0 END, is_active = NOT %(close)s, {LET_GO}
+       flags = (flags & ~24) | CASE WHEN v.verdict = 'fail' THEN 16 ELSE 0 END, is_active = NOT %(close)s,
+       status = CASE WHEN %(close)s THEN 'verified' ELSE 'done' END, {LET_GO}
 """
+_TELL: Final = "CASE WHEN t.parent_id IS NOT NULL OR t.dependents > 0 THEN fabric_carry_end(t.id, 'working') END"
 _DONE: Final = f"""
 WITH c AS (
     UPDATE tasks t SET {_DONE_SET.replace("v.verdict", "%(verdict)s::text")}
      WHERE {_FENCE} RETURNING t.*),
 m AS (INSERT INTO comments (task_id, user_id, kind, epoch, text) SELECT id, %(me)s, 'note', epoch, %(note)s FROM c),
-j AS (INSERT INTO journal (task_id, seq, project_id, actor_id, kind, via, epoch, data)
-      SELECT id, seq, project_id, %(me)s, 'done', %(via)s, epoch, %(data)s FROM c)
-SELECT {FACE} FROM c t
+j AS (INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, epoch, data)
+      SELECT told, id, seq, project_id, %(me)s, 'done', %(via)s, epoch, %(data)s::jsonb FROM c)
+SELECT {LEAN_FACE}, {_TELL} FROM c t
 """
 _DONE_MANY: Final = f"""
 WITH v AS (SELECT * FROM unnest(%(tasks)s::bigint[], %(epochs)s::bigint[], %(tokens)s::bigint[], %(notes)s::text[],
@@ -80,9 +82,9 @@ c AS (
      WHERE t.id = v.id AND t.epoch = v.epoch AND t.token = v.token AND t.owner_id = %(me)s
     RETURNING t.*, v.note),
 m AS (INSERT INTO comments (task_id, user_id, kind, epoch, text) SELECT id, %(me)s, 'note', epoch, note FROM c),
-j AS (INSERT INTO journal (task_id, seq, project_id, actor_id, kind, via, epoch, data)
-      SELECT id, seq, project_id, %(me)s, 'done', %(via)s, epoch, jsonb_build_object('verdict', verdict) FROM c)
-SELECT {FACE}, t.note FROM c t
+j AS (INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, epoch, data)
+      SELECT told, id, seq, project_id, %(me)s, 'done', %(via)s, epoch, jsonb_build_object('verdict', verdict) FROM c)
+SELECT {LEAN_FACE}, t.note, {_TELL} FROM c t
 """
 
 
@@ -110,10 +112,10 @@ def settle(
             "verdict": outcome.verdict,
             "note": outcome.note,
             "via": stamp.via.value,
-            "data": Jsonb({"verdict": outcome.verdict}),
+            "data": f'{{"verdict": "{outcome.verdict}"}}',
         }
         row = conn.execute(_DONE, values).fetchone()
-        return None if row is None else task_of(conn, names, row, note=outcome.note)
+        return None if row is None else task_of(conn, names, row[:-1], note=outcome.note)
     row = conn.execute(f"SELECT fabric_now(), {FACE} FROM tasks t WHERE {_FENCE} FOR UPDATE", values).fetchone()
     if row is None:
         return None
@@ -138,29 +140,33 @@ def settle_many(
             "close": stamp.is_human,
         },
     ).fetchall()
-    done = [task_of(conn, names, row[:-1], note=row[-1]) for row in rows]
+    done = [task_of(conn, names, row[:-2], note=row[-2]) for row in rows]
     return {(task.id, task.epoch): task for task in done}
 
 
 _TO_READY: Final = f"""
 UPDATE tasks t SET {column_sql("ready")}, attempts = greatest(0, attempts - %(refund)s),
        parks = parks + %(parks)s, waits = waits + %(waits)s, releases = releases + %(releases)s,
-       date_started = %(start)s, delayed = %(start)s::timestamptz > fabric_now(), ready_since = fabric_now(),
-       flags = (flags & ~(1|2|4|8)) | %(flags)s, hold_rule = %(hold_rule)s, asked_id = NULL,
+       date_started = %(start)s, delayed = coalesce(%(start)s::timestamptz > fabric_now(), false),
+       ready_since = fabric_now(),
+       flags = (flags & ~(1|2|4|8)) | %(flags)s, status = fabric_status('ready', true, %(flags)s),
+       hold_rule = %(hold_rule)s, asked_id = NULL,
        rank = CASE WHEN %(head)s THEN {HEAD_RANK} ELSE rank END, {LET_GO}
  WHERE t.id = %(task)s AND t.epoch = %(epoch)s
 """
 _TO_WAITING: Final = f"""
-UPDATE tasks t SET flags = (flags & ~(1|2|4|8)) | %(flags)s, asked_id = %(asked)s,
+UPDATE tasks t SET flags = (flags & ~(1|2|4|8)) | %(flags)s, status = 'waiting', asked_id = %(asked)s,
        attempts = greatest(0, attempts - 1), waits = waits + 1, {LET_GO}
  WHERE t.id = %(task)s AND t.epoch = %(epoch)s
 """
 _TO_DEAD: Final = f"""
-UPDATE tasks t SET {column_sql("done")}, flags = (flags & ~(1|2|4|8)) | 32, date_completed = fabric_now(), {LET_GO}
+UPDATE tasks t SET {column_sql("done")}, flags = (flags & ~(1|2|4|8)) | 32, status = 'dead',
+       date_completed = fabric_now(), {LET_GO}
  WHERE t.id = %(task)s AND t.epoch = %(epoch)s
 """
 _TO_REJECTED: Final = f"""
-UPDATE tasks t SET is_active = false, flags = (flags & ~(1|2|4|8)) | 128, date_completed = fabric_now(), {LET_GO}
+UPDATE tasks t SET is_active = false, flags = (flags & ~(1|2|4|8)) | 128, status = 'rejected',
+       date_completed = fabric_now(), {LET_GO}
  WHERE t.id = %(task)s AND t.epoch = %(epoch)s
 """
 
@@ -271,7 +277,7 @@ class _End:
         self.conn.execute(sql, {"task": self.task.id, "epoch": self.task.epoch, **values})
 
     def note(self, event: str, remark: Remark, data: dict[str, Any]) -> None:
-        record(self.conn, self.task.id, event, self.stamp, remark, data)
+        record(self.conn, self.task.id, event, self.stamp, remark, data, was=self.task.status)
 
     def to_ready(
         self,
@@ -308,7 +314,10 @@ class _End:
     def hold(self, held: tuple[str, str] | None) -> None:
         """The reason of a hold is in the thread and in the journal."""
         if held is not None:
-            self.conn.execute("UPDATE tasks SET seq = seq + 1 WHERE id = %s", (self.task.id,))
+            self.conn.execute(
+                "UPDATE tasks SET seq = seq + 1, told = greatest(told, pg_current_xact_id()) WHERE id = %s",
+                (self.task.id,),
+            )
             self.note("held", Remark(kind=LineKind.HELD, text=held[1], by_fabric=True), {"rule": held[0]})
 
 

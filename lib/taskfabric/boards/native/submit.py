@@ -31,10 +31,11 @@ WITH new AS MATERIALIZED (
              date_due, date_started, delayed, max_attempts, trust, label, interlocutor_id, hold_rule, open_blockers,
              parent_id, root_id, depth, description, refs, key, has_tags, ord)
 ), t AS (
-    INSERT INTO tasks (id, project_id, column_id, swimlane_id, lane_id, role, flags, title, score, reference,
+    INSERT INTO tasks (id, project_id, column_id, swimlane_id, lane_id, role, status, flags, title, score, reference,
            date_due, date_started, delayed, max_attempts, trust, label, interlocutor_id, hold_rule, open_blockers,
            parent_id, root_id, depth, has_tags, has_text, creator_id, by_agent, run_task, run_epoch, ready_since)
-    SELECT id, project_id, column_id, swimlane_id, lane_id, role, flags, title, score, reference,
+    SELECT id, project_id, column_id, swimlane_id, lane_id, role, fabric_status(role, true, flags), flags, title,
+           score, reference,
            date_due, date_started, delayed, max_attempts, trust, label, interlocutor_id, hold_rule, open_blockers,
            parent_id, root_id, depth, has_tags, description <> '' OR refs <> '' OR key IS NOT NULL,
            %(creator)s, %(by_agent)s, %(run_task)s, %(run_epoch)s, fabric_now()
@@ -57,18 +58,42 @@ def submit(
     conn: Connection, names: Names, new: Sequence[NewTask], stamp: Stamp, limits: Limits, notify: Sequence[int]
 ) -> list[Submitted]:
     """All of ``new`` are rows afterwards, or none; keys that exist answer with the task they made."""
-    known = {i: task for i, item in enumerate(new) if (task := _by_key(conn, names, item, stamp)) is not None}
-    fresh = [item for i, item in enumerate(new) if i not in known]
+    same = _repeats(new)
+    known = {
+        i: task
+        for i, item in enumerate(new)
+        if i not in same and (task := _by_key(conn, names, item, stamp)) is not None
+    }
+    fresh = [item for i, item in enumerate(new) if i not in known and i not in same]
     if not fresh:
-        return [Submitted(task=known[i], created=False) for i in range(len(new))]
+        return [Submitted(task=known[same.get(i, i)], created=False) for i in range(len(new))]
     if stamp.kind is Kind.AGENT:
         _check_quota(conn, fresh, stamp, limits)
     parents = _lock_parents(conn, fresh, limits)
     made = iter(_insert(conn, names, fresh, parents, stamp, notify))
-    return [
-        Submitted(task=known[i], created=False) if i in known else Submitted(task=next(made), created=True)
-        for i in range(len(new))
-    ]
+    answers: list[Submitted] = []
+    for i in range(len(new)):
+        if i in same:
+            answers.append(Submitted(task=answers[same[i]].task, created=False))
+        elif i in known:
+            answers.append(Submitted(task=known[i], created=False))
+        else:
+            answers.append(Submitted(task=next(made), created=True))
+    return answers
+
+
+def _repeats(new: Sequence[NewTask]) -> dict[int, int]:
+    """Where a key stands again in one submission: its place, and that of the first. Raises KeyConflict."""
+    first: dict[str, int] = {}
+    same: dict[int, int] = {}
+    for i, item in enumerate(new):
+        if item.key is None:
+            continue
+        if (at := first.setdefault(item.key, i)) != i:
+            if new[at].body_hash != item.body_hash:
+                raise KeyConflict(f"the key {item.key!r} stands for two different tasks", key=item.key)
+            same[i] = at
+    return same
 
 
 def _by_key(conn: Connection, names: Names, item: NewTask, stamp: Stamp) -> Task | None:
@@ -83,10 +108,13 @@ def _by_key(conn: Connection, names: Names, item: NewTask, stamp: Stamp) -> Task
     ).rowcount
     if taken:
         return None
+    # Locked first and read by a statement of its own: a row that was waited for is joined with the task of before.
+    mine = (stamp.principal_id, item.key)
+    conn.execute("SELECT 1 FROM submissions WHERE submitter_id = %s AND key = %s FOR UPDATE", mine)
     row = conn.execute(
         f"SELECT s.body_hash, {FACE} FROM submissions s LEFT JOIN tasks t ON t.id = s.task_id"
-        " WHERE s.submitter_id = %s AND s.key = %s FOR UPDATE OF s",
-        (stamp.principal_id, item.key),
+        " WHERE s.submitter_id = %s AND s.key = %s",
+        mine,
     ).fetchone()
     assert row is not None, "a key is never removed"
     gone = row[1] is None
@@ -113,7 +141,7 @@ def _check_quota(conn: Connection, fresh: Sequence[NewTask], stamp: Stamp, limit
     row = conn.execute(
         "SELECT (SELECT count(*) FROM tasks WHERE creator_id = %(me)s AND by_agent"
         "          AND date_creation > fabric_now() - interval '1 hour'),"
-        "       (SELECT count(*) FROM tasks WHERE creator_id = %(me)s AND is_active)",
+        "       (SELECT count(*) FROM tasks WHERE creator_id = %(me)s AND by_agent AND is_active)",
         {"me": stamp.principal_id},
     ).fetchone()
     assert row is not None

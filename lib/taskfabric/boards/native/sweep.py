@@ -18,20 +18,22 @@ from taskfabric.boards.native.rows import Remark, record
 from taskfabric.boards.native.settle import LET_GO, column_sql
 from taskfabric.domain.comments import LineKind
 from taskfabric.domain.principal import Stamp
+from taskfabric.domain.status import Status
 from taskfabric.ports.board import Swept
 
 log = logging.getLogger(__name__)
 
 _EXPIRED: Final = """
 SELECT id FROM tasks
- WHERE token IS NOT NULL AND lease_until < (SELECT fabric_now())
+ WHERE lease_until < (SELECT fabric_now())
    AND (%(queues)s::int[] IS NULL OR project_id = ANY(%(queues)s::int[]))
  ORDER BY lease_until LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 """
 # An attempt is spent, unless a human let his own lease run out. The last attempt's end is a dead letter.
 _TAKE_BACK: Final = f"""
 UPDATE tasks t SET
-       {column_sql("ready")}, attempts = CASE WHEN h.human THEN greatest(0, attempts - 1) ELSE attempts END,
+       {column_sql("ready")}, status = 'ready',
+       attempts = CASE WHEN h.human THEN greatest(0, attempts - 1) ELSE attempts END,
        date_started = NULL, ready_since = fabric_now(), {LET_GO}
   FROM (SELECT t.id, u.username, u.kind = 'human' AS human FROM tasks t JOIN users u ON u.id = t.owner_id
          WHERE t.id = %(task)s) h
@@ -39,7 +41,7 @@ UPDATE tasks t SET
 RETURNING t.epoch, h.username
 """
 _BURY: Final = f"""
-UPDATE tasks t SET {column_sql("done")}, flags = flags | 32, date_completed = fabric_now(), {LET_GO}
+UPDATE tasks t SET {column_sql("done")}, flags = flags | 32, status = 'dead', date_completed = fabric_now(), {LET_GO}
   FROM (SELECT t.id, u.username FROM tasks t JOIN users u ON u.id = t.owner_id WHERE t.id = %(task)s) h
  WHERE t.id = h.id AND t.token IS NOT NULL AND t.lease_until < fabric_now() AND t.attempts >= t.max_attempts
 RETURNING t.epoch, h.username, t.attempts
@@ -68,7 +70,11 @@ def sweep(conn: Connection, limit: int, stamp: Stamp, queues: Sequence[int] | No
         try:
             with conn.transaction():
                 fate = _sweep_one(conn, task_id, stamp)
-        except psycopg.errors.IntegrityError:
+        except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
+            raise  # undone as a whole, and repeated by the caller
+        except psycopg.DatabaseError as error:
+            if conn.broken or isinstance(error, psycopg.OperationalError):
+                raise  # not about this task
             log.exception("task cannot be swept task=%d", task_id)
             skipped += 1
             continue
@@ -89,5 +95,13 @@ def _sweep_one(conn: Connection, task_id: int, stamp: Stamp) -> str | None:
     if row is None:
         return None
     why = f"the lease of `{row[1]}` expired in attempt {row[2]}, the last one"
-    record(conn, task_id, "dead", stamp, Remark(kind=LineKind.DEAD, text=why, by_fabric=True), {"holder": row[1]})
+    record(
+        conn,
+        task_id,
+        "dead",
+        stamp,
+        Remark(kind=LineKind.DEAD, text=why, by_fabric=True),
+        {"holder": row[1]},
+        was=Status.WORKING,
+    )
     return "dead"

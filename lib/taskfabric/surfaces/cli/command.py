@@ -9,23 +9,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from taskfabric.domain.errors import BadInput
 from taskfabric.surfaces.cli.output import Out
 
+if TYPE_CHECKING:
+    from taskfabric.remote.line import Line
+
 Shape = Mapping[str, Any]  # a JSON object as the server sent it
 _SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?|(?:[0-9]+[wdhms])+")
-
-
-class Board(Protocol):
-    """The fabric as the command line asks it: a procedure's name, named arguments, a JSON value."""
-
-    def ask(self, method: str, params: Mapping[str, object]) -> Any:
-        """The procedure's result. Raises the errors of ``domain.errors``."""
-
-    def events(self, cursor: str, *, task: int | None = None) -> Any:
-        """The journal's events after ``cursor`` as they come, each a JSON object; ends only when the caller stops."""
 
 
 class Context:
@@ -37,7 +30,7 @@ class Context:
         self.cwd = cwd
 
     @cached_property
-    def board(self) -> Board:
+    def board(self) -> Line:
         """The server that this caller's environment names. Raises NotAuthenticated or Unavailable."""
         from taskfabric.surfaces.cli.where import connect
 
@@ -54,6 +47,14 @@ class Context:
     def zone(self) -> tzinfo:
         """The zone in which this caller reads and writes times."""
         return self.out.zone
+
+    def home(self, named: str | None = None) -> Path:
+        """The home of the fabric that a command means: the one it names, else the one of this place."""
+        if named:
+            return (self.cwd / Path(named).expanduser()).absolute()
+        from taskfabric.surfaces.cli.where import home
+
+        return home(self.env, self.cwd)
 
     def ask(self, method: str, **params: object) -> Any:
         """Ask the fabric; arguments that are None are left out."""
@@ -93,7 +94,7 @@ class Command:
         return parser
 
 
-class HelpShown(Exception):  # noqa: N818 (it is not an error)
+class HelpShown(Exception):
     """The help was asked for and printed."""
 
 
@@ -114,6 +115,8 @@ class Parser(argparse.ArgumentParser):
         for word in words:
             if word == "--":
                 return [*joined, word, *words]
+            if word.startswith("--") and word.endswith("=--"):  # argparse would take the value for its own mark
+                self.error(f"{word[:-3][:40]} needs a value")
             action = self._option_string_actions.get(word)
             if action is None or action.nargs == 0:
                 joined.append(word)
@@ -123,7 +126,7 @@ class Parser(argparse.ArgumentParser):
                 joined.append(f"{action.option_strings[-1]}=")
                 # What came after it is a word of its own, and may be an option.
                 return [*joined, *self._joined([*([] if value is None else [value]), *words])]
-            if value is None:
+            if value is None or value == "--":
                 self.error(f"{word} needs a value")
             joined.append(f"{action.option_strings[-1]}={value}")
         return joined

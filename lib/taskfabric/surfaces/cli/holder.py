@@ -62,7 +62,9 @@ def renew(ctx: Context, ref: str, lease: float | None = None) -> Shape:
     if answer["until"] is None:
         leases.drop(fence)
         has = f"{answer['holder']} has it now" if answer["holder"] else "nobody has it now"
-        raise LeaseLost(f"the lease {fence} is lost; {has}", task=fence.task_id, epoch=fence.epoch, holder=answer["holder"])
+        raise LeaseLost(
+            f"the lease {fence} is lost; {has}", task=fence.task_id, epoch=fence.epoch, holder=answer["holder"]
+        )
     return answer
 
 
@@ -109,7 +111,9 @@ def _renew(ctx: Context, args: argparse.Namespace) -> int:
 
 def _add_done(parser: Parser) -> None:
     _note(parser, "the result, Markdown")
-    parser.add_argument("--verdict", choices=("pass", "fail"), help="fail: the work says no, and blocks what waits for it")
+    parser.add_argument(
+        "--verdict", choices=("pass", "fail"), help="fail: the work says no, and blocks what waits for it"
+    )
     parser.add_argument("--attach", metavar="F", action="append", help="a file that belongs to the result; repeatable")
 
 
@@ -219,4 +223,3 @@ COMMANDS: Final = (
         examples=("fabric release 12@3",),
     ),
 )
-

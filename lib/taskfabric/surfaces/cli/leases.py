@@ -39,7 +39,7 @@ class Leases:
             draft.replace(self._folder / ref)
         except OSError as error:
             raise FabricError(
-                f"#{fence['task']} is claimed as {ref}, but its fence cannot be kept in {self._folder}: {error.strerror}",
+                f"#{fence['task']} is claimed as {ref}, but {self._folder} cannot keep its fence: {error.strerror}",
                 next="make that folder writable, or name another one with FABRIC_LEASES; the lease ends by itself",
                 task=int(fence["task"]),
             ) from error

@@ -15,12 +15,14 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from taskfabric.domain.errors import FabricError
 
 # C0 without tab and line feed, DEL and C1, marks of direction, separators of lines, halves of surrogate pairs.
-_UNSAFE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_UNSAFE: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 _BREAKS: Final = re.compile(r"[\t\n]")
 _INSTANT: Final = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|\+00:00)")
 _COLOURS: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
@@ -200,5 +202,3 @@ def _row(cells: list[str], widths: list[int]) -> str:
 def plural(count: int, noun: str) -> str:
     """``1 task``, ``2 tasks``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-

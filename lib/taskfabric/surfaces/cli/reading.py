@@ -19,7 +19,9 @@ _STATUSES: Final = "backlog ready held working waiting done verified dead cancel
 
 def _add_list(parser: Parser) -> None:
     parser.add_argument("--queue", metavar="Q", help="only this queue")
-    parser.add_argument("--status", metavar="S", action="append", help=f"{_STATUSES}; repeatable; default: all open ones")
+    parser.add_argument(
+        "--status", metavar="S", action="append", help=f"{_STATUSES}; repeatable; default: all open ones"
+    )
     parser.add_argument("--mine", action="store_true", default=None, help="only what you submitted, hold or are asked")
     parser.add_argument("--overdue", action="store_true", default=None, help="only what is past its due time")
     parser.add_argument("--limit", metavar="N", type=int, default=1000, help="at most so many, default 1000")
@@ -106,23 +108,22 @@ def _log(ctx: Context, args: argparse.Namespace) -> int:
     """Comments and events in the order of time. An event that a line of the thread already tells is not repeated."""
     thread: Shape = ctx.ask("show", task=args.ref)
     events, cursor = _events(ctx, thread["id"])
-    told = {(entry["at"], entry["epoch"]) for entry in thread["thread"] if entry["kind"]}
+    told = {entry["at"] for entry in thread["thread"] if entry["kind"]}  # written in the same transaction
     lines: list[tuple[str, int, str, Shape]] = [(e["at"], 1, "comment", e) for e in thread["thread"]]
-    lines += [
-        (e["at"], 0, "event", e) for e in events if ctx.out.as_json or (e["at"], e["epoch"]) not in told
-    ]
+    lines += [(e["at"], 0, "event", e) for e in events if ctx.out.as_json or e["at"] not in told]
     for _, _, kind, shape in sorted(lines, key=lambda line: line[:2]):
         _log_line(ctx, kind, shape)
     if args.follow:
         ctx.out.flush()
         seen = {entry["id"] for entry in thread["thread"]}
-        for event in ctx.board.events(cursor, task=thread["id"]):
+        for event in ctx.board.follow(cursor, task=thread["id"]):
             _follow(ctx, event, thread["id"], seen)
     return 0
 
 
 def _events(ctx: Context, task: int) -> tuple[list[Shape], str]:
-    cursor, events = "", []
+    cursor = ""
+    events: list[Shape] = []
     while True:
         page: Shape = ctx.ask("events", task=task, cursor=cursor, limit=1000)
         cursor = page["cursor"]
@@ -191,7 +192,9 @@ def _reason(ctx: Context, reason: Shape) -> str:
 
 def _add_attachment(parser: Parser) -> None:
     parser.add_argument("id", metavar="ID", type=int, help="the file's number, as `fabric show` lists it")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="where to write it; it must not exist yet")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="where to write it; it must not exist yet"
+    )
 
 
 def _attachment(ctx: Context, args: argparse.Namespace) -> int:
@@ -218,7 +221,11 @@ COMMANDS: Final = (
         help="The open tasks that you may see, by queue.",
         add=_add_list,
         run=_list,
-        examples=("fabric list", "fabric list --queue helper --status ready --status working", "fabric list --mine --json"),
+        examples=(
+            "fabric list",
+            "fabric list --queue helper --status ready --status working",
+            "fabric list --mine --json",
+        ),
     ),
     Command(
         name="search",

@@ -29,7 +29,9 @@ def add(parser: Parser) -> None:
     parser.add_argument("--trust", metavar="CLASS", help="the least trust of whoever may claim it")
     parser.add_argument("--due", metavar="T", help="when it should be finished")
     parser.add_argument("--not-before", metavar="T", help="when it may be claimed at the earliest")
-    parser.add_argument("--ref", metavar="R", action="append", help="context: git:…, file:README.md, task:12; repeatable")
+    parser.add_argument(
+        "--ref", metavar="R", action="append", help="context: git:…, file:README.md, task:12; repeatable"
+    )
     parser.add_argument("--needs", metavar="C", action="append", help="a capability the claimer must have; repeatable")
     parser.add_argument("--tag", metavar="T", action="append", help="a tag of your own; repeatable")
     parser.add_argument("--parent", metavar="REF", help="the task that causes this one")
@@ -40,7 +42,11 @@ def add(parser: Parser) -> None:
     parser.add_argument("--backlog", action="store_true", default=None, help="into Backlog instead of Ready")
     parser.add_argument("--human-verify", action="store_true", default=None, help="only a human may close it")
     parser.add_argument(
-        "--wait", metavar="SECONDS", nargs="?", const="", help="wait until it has ended, at most so long; prints the result"
+        "--wait",
+        metavar="SECONDS",
+        nargs="?",
+        const="",
+        help="wait until it has ended, at most so long; prints the result",
     )
 
 
@@ -148,7 +154,9 @@ def read_text(name: str) -> str:
         with open(name, "rb") as file:  # noqa: PTH123 (a name as the caller typed it, also one that Path would change)
             return file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadInput(f"{name} is not UTF-8 text (byte {error.start})", next="convert it, or attach it as a file") from error
+        raise BadInput(
+            f"{name} is not UTF-8 text (byte {error.start})", next="convert it, or attach it as a file"
+        ) from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise BadInput(f"{name[:200]} cannot be read: {reason}") from error

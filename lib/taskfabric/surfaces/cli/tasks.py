@@ -72,7 +72,13 @@ def _add_move(parser: Parser) -> None:
 
 
 def _move(ctx: Context, args: argparse.Namespace) -> int:
-    where = {"queue": args.queue, "column": args.column, "swimlane": args.swimlane, "top": args.top, "after": args.after}
+    where = {
+        "queue": args.queue,
+        "column": args.column,
+        "swimlane": args.swimlane,
+        "top": args.top,
+        "after": args.after,
+    }
     if all(value is None for value in where.values()):
         raise BadInput("a move needs a place", next="name --queue, --column, --swimlane, --top or --after")
     task: Shape = ctx.ask("move", task=args.ref, **where)

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from taskfabric.domain.errors import BadInput, NotAuthenticated, Unavailable
 
 if TYPE_CHECKING:
-    from taskfabric.surfaces.cli.command import Board
+    from taskfabric.remote.line import Line
 
 RUNTIME: Final = "runtime.json"
 CREDENTIALS: Final = "credentials"
+LOCK: Final = "up.lock"
 _NAMES: Final = ("FABRIC_URL", "FABRIC_TOKEN")
 
 
@@ -38,8 +39,7 @@ def find(env: Mapping[str, str], cwd: Path) -> Where:
     url, token = named.get("FABRIC_URL", ""), named.get("FABRIC_TOKEN", "")
     if not url or not token:
         local = home(env, cwd)
-        running = read(local / RUNTIME)
-        here = str(running.get("url", "")) if running and is_alive(running) else ""
+        here = str((running(local) or {}).get("url", ""))
         if not url and not here:
             raise Unavailable(
                 f"no fabric runs here (looked in {local})",
@@ -54,12 +54,12 @@ def find(env: Mapping[str, str], cwd: Path) -> Where:
     return Where(url=normal(url), token=token)
 
 
-def connect(env: Mapping[str, str], cwd: Path) -> Board:
+def connect(env: Mapping[str, str], cwd: Path) -> Line:
     """The client of that server."""
-    from taskfabric.remote import RemoteFabric
+    from taskfabric.remote.line import Line
 
     where = find(env, cwd)
-    return RemoteFabric(where.url, where.token, instance=f"fabric@{os.uname().nodename}")
+    return Line(where.url, where.token, instance=f"fabric@{os.uname().nodename}")
 
 
 def home(env: Mapping[str, str], cwd: Path) -> Path:
@@ -96,6 +96,40 @@ def is_alive(running: Mapping[str, Any]) -> bool:
     from taskfabric.surfaces.cli.process import is_running
 
     return is_running(running.get("pid"), running.get("started_ticks"))
+
+
+def running(home: Path) -> dict[str, Any] | None:
+    """What runtime.json says, if the supervisor that wrote it lives."""
+    shape = read(home / RUNTIME)
+    return shape if shape is not None and is_alive(shape) else None
+
+
+def is_held(home: Path) -> bool:
+    """Whether a supervisor starts, runs or stops in this home: it holds the lock there as long as it lives."""
+    import fcntl
+
+    try:
+        with (home / LOCK).open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def answers(host: str, port: int) -> bool:
+    """Whether the server that listens there says that it is well."""
+    import http.client
+
+    conn = http.client.HTTPConnection(host, port, timeout=5)
+    try:
+        conn.request("GET", "/healthz")
+        return conn.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        conn.close()
 
 
 def _dotenv(cwd: Path) -> dict[str, str]:

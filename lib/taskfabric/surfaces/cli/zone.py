@@ -13,7 +13,7 @@ from taskfabric.domain.times import zone_of
 
 
 def local_zone(env: Mapping[str, str]) -> tzinfo:
-    """``FABRIC_ZONE``, else ``TZ``, else the machine's zone, else UTC. Raises BadInput for a FABRIC_ZONE that is none."""
+    """``FABRIC_ZONE``, else ``TZ``, else the machine's zone, else UTC. Raises BadInput for a wrong FABRIC_ZONE."""
     if named := env.get("FABRIC_ZONE"):
         return zone_of(named)
     if named := env.get("TZ", "").lstrip(":"):

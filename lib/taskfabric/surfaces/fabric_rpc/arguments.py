@@ -90,9 +90,9 @@ def _what(detail: ErrorDetails) -> str:
         case "less_than":
             return f"is less than {facts['lt']}"
         case "string_too_long" | "too_long":
-            return f"has at most {facts['max_length']} {_unit(kind)}"
+            return f"has at most {facts['max_length']} {_unit(detail)}"
         case "string_too_short" | "too_short":
-            return f"has at least {facts['min_length']} {_unit(kind)}"
+            return f"has at least {facts['min_length']} {_unit(detail)}"
         case "literal_error" | "enum":
             return f"is one of {facts['expected']}"
         case "string_pattern_mismatch":
@@ -103,8 +103,8 @@ def _what(detail: ErrorDetails) -> str:
             return "is not valid"
 
 
-def _unit(kind: str) -> str:
-    return "characters" if kind.startswith("string") else "elements"
+def _unit(detail: ErrorDetails) -> str:
+    return "characters" if isinstance(detail["input"], str) else "elements"
 
 
 def _place(detail: ErrorDetails) -> str:
@@ -119,7 +119,9 @@ def _place(detail: ErrorDetails) -> str:
 
 
 def _is_branch(part: str) -> bool:
-    return part in ("str", "int", "float", "bool", "datetime") or part.startswith(("literal", "constrained", "function"))
+    return part in ("str", "int", "float", "bool", "datetime") or part.startswith(
+        ("literal", "constrained", "function")
+    )
 
 
 def _is_secret(detail: ErrorDetails) -> bool:

@@ -39,14 +39,16 @@ class Pending:
 
     caller: Caller
     verb: Wait
+    queues: frozenset[int]  # whose changes concern it
     heard: int  # the wait room's count of changes before the look that found nothing
 
 
 Procedure = Callable[[Caller, Params | None], Any]
+Concerned = Callable[[Caller, Wait], frozenset[int]]
 
 
-def fabric_procedures(hallway: Hallway, room: WaitRoom) -> Mapping[str, Procedure]:
-    """``fabric.*``: each verb of the services under its own name."""
+def fabric_procedures(hallway: Hallway, room: WaitRoom, concerned: Concerned) -> Mapping[str, Procedure]:
+    """``fabric.*``: each verb of the services under its own name. ``concerned`` names the queues a wait hangs on."""
 
     def of(kind: type[Verb[Any]]) -> Procedure:
         encode, call = kind.result.encode, hallway.call
@@ -61,7 +63,7 @@ def fabric_procedures(hallway: Hallway, room: WaitRoom) -> Mapping[str, Procedur
         heard = room.heard
         got = room.look(caller, verb)
         if got is None and verb.timeout > 0:
-            return Pending(caller=caller, verb=verb, heard=heard)
+            return Pending(caller=caller, verb=verb, queues=concerned(caller, verb), heard=heard)
         return Wait.result.encode(got or Awaited(happened=False))
 
     return {**{name: of(kind) for name, kind in BY_METHOD.items()}, Wait.method: wait}
@@ -102,7 +104,7 @@ def _unknown(procedures: Mapping[str, Procedure], method: str) -> ProtocolError:
     return ProtocolError(
         METHOD_NOT_FOUND,
         BadInput(
-            f"there is no procedure {ascii(method[:40])}",
+            f"there is no procedure {method[:40]!a}",
             next=f"did you mean {near[0]}?" if near else "`fabric.hello` says what this is",
         ),
     )

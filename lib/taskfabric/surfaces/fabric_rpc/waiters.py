@@ -27,7 +27,6 @@ from taskfabric.surfaces.threads import Pool
 log = logging.getLogger(__name__)
 
 Look = Callable[[Caller, Wait], Awaited | None]
-Concerned = Callable[[Caller, Wait], frozenset[int]]
 Waiting = asyncio.Future[Awaited | None]
 
 _AT_ONCE: Final = 25  # groups that one turn in the thread looks at
@@ -48,12 +47,11 @@ class _Group:
 
 
 class WaitRoom:
-    """``look`` is one cheap look, in a thread; ``concerned`` names the queues a wait hangs on, also in a thread."""
+    """``look`` is one cheap look; it runs in a thread of ``pool``. ``interval`` in seconds."""
 
-    def __init__(self, *, look: Look, concerned: Concerned, pool: Pool, interval: float) -> None:
+    def __init__(self, *, look: Look, pool: Pool, interval: float) -> None:
         self.look = look
         self.heard = 0  # changes so far; enough to see that there was one
-        self._concerned = concerned
         self._pool = pool
         self._interval = interval
         self._groups: dict[_Key, _Group] = {}
@@ -95,11 +93,15 @@ class WaitRoom:
 
     # ---------------------------------------------------------------- waiting
 
-    async def wait(self, caller: Caller, verb: Wait, *, heard: int, timeout: float) -> Awaited | None:
-        """What the wait brings, or None after ``timeout`` seconds. ``heard`` is ``self.heard`` from before the caller's
-        own look: what has changed since is looked at again. Raises FabricError when a look does."""
+    async def wait(
+        self, caller: Caller, verb: Wait, *, queues: frozenset[int], heard: int, timeout: float
+    ) -> Awaited | None:
+        """What the wait brings, or None after ``timeout`` seconds.
+
+        ``queues`` are those whose changes concern it; ``heard`` is ``self.heard`` from before the caller's own look:
+        what has changed since is looked at again. Raises FabricError when a look does.
+        """
         assert self._loop is not None
-        queues = await self._pool.run(lambda: self._concerned(caller, verb)) if verb.task is None else frozenset[int]()
         group = self._join(caller, verb, queues)
         future: Waiting = self._loop.create_future()
         group.futures.add(future)

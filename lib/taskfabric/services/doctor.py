@@ -1,0 +1,133 @@
+"""The doctor: is everything well, and what could be better?"""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from taskfabric.domain.principal import Caller, Viewer
+from taskfabric.domain.status import Status
+from taskfabric.ports.board import Filter
+from taskfabric.services.desk import Desk
+from taskfabric.services.verbs import Check
+from taskfabric.services.verbs import Doctor as DoctorVerb
+
+_SKEW: Final = 5.0  # seconds between the board's clock and this machine's
+_CODE: Final = re.compile(r"^import[ \t]", re.MULTILINE)  # such a line of a .pth file is run at every start
+# Files that the tools which make an environment put there themselves.
+_USUAL: Final = re.compile(r"(distutils-precedence|_virtualenv|__editable__[\w.-]*|a1_coverage)\.pth")
+
+
+class Doctor:
+    """The checks of one look; each says what was seen, and what to do if that is not well."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def checks(self, caller: Caller, verb: DoctorVerb) -> list[Check]:
+        found = [*self._board(), *self._tasks(caller)]
+        if caller.principal.is_human and caller.principal.is_admin:
+            found += [*self._queues(), *self._pins(), *_code_at_start()]
+        return found
+
+    def _board(self) -> Iterator[Check]:
+        hi = self._desk.board.hello()
+        facts = ", ".join(f"{name} {value}" for name, value in hi.facts.items() if value is not None)
+        yield Check(name="board", state="ok", text=f"{hi.kind} board answers" + (f" ({facts})" if facts else ""))
+        skew = abs((hi.now - datetime.now(UTC)).total_seconds())
+        if skew > _SKEW:
+            yield Check(
+                name="clock",
+                state="warn",
+                text=f"the board's clock and this machine's differ by {skew:.0f} s",
+                next="let both keep time by NTP; leases are judged by the board's clock alone",
+            )
+        else:
+            yield Check(name="clock", state="ok", text="the board's clock and this machine's agree")
+        if "pgvector" in hi.facts and hi.facts["pgvector"] is None:
+            yield Check(
+                name="pgvector",
+                state="warn",
+                text="the database has no pgvector extension",
+                next="install it on the database server, or use the embedded one",
+            )
+
+    def _tasks(self, caller: Caller) -> Iterator[Check]:
+        viewer = Viewer.of(caller)
+        counts = self._desk.board.count(viewer)
+        dead = sum(by_status.get(Status.DEAD, 0) for by_status in counts.values())
+        held = sum(by_status.get(Status.HELD, 0) for by_status in counts.values())
+        overdue = len(self._desk.board.find(Filter(overdue=True, limit=100), viewer))
+        yield _count("dead-letters", dead, "dead letter(s)", "`fabric list --status dead`, then redrive or cancel them")
+        yield _count("held", held, "task(s) held for a human", "`fabric list --status held`, and `fabric why REF`")
+        yield _count("overdue", overdue, "overdue task(s)", "`fabric list` shows what is due")
+
+    def _queues(self) -> Iterator[Check]:
+        queues = self._desk.projects.queues()
+        broken = [q for q in queues if q.unmapped]
+        for queue in broken:
+            yield Check(
+                name="queue",
+                state="fail",
+                text=f"{queue.name!r} has no column for {', '.join(queue.unmapped)}",
+                next="add columns titled Backlog, Ready, Work in progress, Done",
+            )
+        if not broken:
+            yield Check(name="queues", state="ok", text=f"{len(queues)} queue(s), all mapped to their columns")
+        if self._desk.projects.queue(self._desk.rules.default_pool) is None:
+            yield Check(
+                name="pool",
+                state="fail",
+                text=f"there is no default pool {self._desk.rules.default_pool!r}",
+                next="restart the fabric, which makes it",
+            )
+
+    def _pins(self) -> Iterator[Check]:
+        credentials = self._desk.credentials
+        admins = [p for p in credentials.principals() if p.is_human and p.is_admin and p.active]
+        without = [p.name for p in admins if not credentials.has_pin(p.id)]
+        if without:
+            yield Check(
+                name="pin",
+                state="warn",
+                text=f"no PIN is set for {', '.join(without)}: nobody can decide from the command line",
+                next="set one with `fabric pin set`",
+            )
+        else:
+            yield Check(name="pin", state="ok", text="every administrator has a PIN")
+
+
+def _count(name: str, number: int, what: str, next: str) -> Check:
+    if number:
+        return Check(name=name, state="warn", text=f"{number} {what}", next=next)
+    return Check(name=name, state="ok", text=f"no {what.replace('(s)', 's')}")
+
+
+def _code_at_start() -> Iterator[Check]:
+    """A .pth file in site-packages with an import line runs code whenever Python starts, also after an uninstall."""
+    strange = sorted(
+        file.name
+        for folder in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+        for file in Path(folder).glob("*.pth")
+        if not _USUAL.fullmatch(file.name) and _runs_code(file)
+    )
+    if strange:
+        yield Check(
+            name="pth",
+            state="warn",
+            text=f"files that run code at every start of Python: {', '.join(strange)}",
+            next="find out which package they came from; remove what nobody knows",
+        )
+    else:
+        yield Check(name="pth", state="ok", text="no package runs code at the start of Python")
+
+
+def _runs_code(file: Path) -> bool:
+    try:
+        return _CODE.search(file.read_text(encoding="utf-8", errors="replace")) is not None
+    except OSError:  # what cannot be read here may still be read by another user's Python
+        return True

@@ -1,0 +1,183 @@
+"""The hallway: the one place through which every call goes, whatever surface it came from.
+
+Who is it (the caller, from its credential), may it (policy and invariants), does it need a human, one board verb, the
+answer. A policy that is not asked from here does not exist.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from taskfabric.domain.errors import FabricError, NotAuthenticated, Refused, Unavailable
+from taskfabric.domain.principal import Caller, Kind, Via
+from taskfabric.ports.board import Board, Swept
+from taskfabric.ports.credentials import Credentials
+from taskfabric.ports.fabric import Fabric, R, Verb
+from taskfabric.ports.files import Files
+from taskfabric.ports.journal import Journal
+from taskfabric.ports.projects import Projects
+from taskfabric.ports.signal import Signal
+from taskfabric.services import policy, verbs
+from taskfabric.services.desk import Desk, Rules
+from taskfabric.services.doctor import Doctor
+from taskfabric.services.drain import Draining
+from taskfabric.services.people import Deciding
+from taskfabric.services.projects import Arranging
+from taskfabric.services.reading import Reading
+from taskfabric.services.roster import Roster
+from taskfabric.services.submit import Submitting
+from taskfabric.services.tokens import Tokens
+from taskfabric.services.waiting import Waiting
+
+log = logging.getLogger(__name__)
+
+V = TypeVar("V", bound=Verb[Any])
+_PREFIX: Final = "fabric."
+
+
+class Hallway:
+    """All verbs of the fabric, for every caller."""
+
+    def __init__(
+        self,
+        *,
+        board: Board,
+        projects: Projects,
+        credentials: Credentials,
+        journal: Journal,
+        files: Files,
+        signal: Signal,
+        rules: Rules,
+        version: str,
+    ) -> None:
+        self._desk = Desk(
+            board=board,
+            projects=projects,
+            credentials=credentials,
+            journal=journal,
+            files=files,
+            signal=signal,
+            rules=rules,
+            version=version,
+        )
+        draining = Draining(self._desk)
+        self.rules: Final = rules
+        self.waiting: Final = Waiting(self._desk, draining)
+        self.arranging: Final = Arranging(self._desk)
+        self._answers: dict[type[Verb[Any]], Callable[[Caller, Any], Any]] = {}
+        self._taking(draining)
+        self._making_and_reading()
+        self._people()
+        missing = [kind.__name__ for kind in verbs.BY_METHOD.values() if kind not in self._answers]
+        if missing:
+            raise FabricError(f"no one answers {', '.join(missing)}")
+
+    @property
+    def answered(self) -> frozenset[type[Verb[Any]]]:
+        """The verbs that this hallway answers."""
+        return frozenset(self._answers)
+
+    def _taking(self, draining: Draining) -> None:
+        on = self._on
+        on(verbs.Claim, draining.claim)
+        on(verbs.Take, draining.take)
+        on(verbs.Renew, draining.renew)
+        on(verbs.Done, draining.done)
+        on(verbs.DoneMany, draining.done_many)
+        on(verbs.Park, draining.park)
+        on(verbs.Ask, draining.ask)
+        on(verbs.WaitForChildren, draining.wait_for_children)
+        on(verbs.Fail, draining.fail)
+        on(verbs.Release, draining.release)
+        on(verbs.Decline, draining.decline)
+        on(verbs.Wait, self.waiting.wait)
+        on(verbs.Sweep, self._sweep)
+
+    def _making_and_reading(self) -> None:
+        on, submitting, reading = self._on, Submitting(self._desk), Reading(self._desk)
+        on(verbs.Submit, submitting.one)
+        on(verbs.SubmitMany, submitting.many)
+        on(verbs.Hello, reading.hello)
+        on(verbs.Show, reading.show)
+        on(verbs.List, reading.find)
+        on(verbs.Events, reading.events)
+        on(verbs.Tree, reading.tree)
+        on(verbs.Why, reading.why)
+        on(verbs.Download, reading.download)
+        on(verbs.Doctor, Doctor(self._desk).checks)
+
+    def _people(self) -> None:
+        on, deciding, roster, tokens = self._on, Deciding(self._desk), Roster(self._desk), Tokens(self._desk)
+        on(verbs.Answer, deciding.answer)
+        on(verbs.Verify, deciding.verify)
+        on(verbs.Reject, deciding.reject)
+        on(verbs.Cancel, deciding.cancel)
+        on(verbs.Redrive, deciding.redrive)
+        on(verbs.EditTask, deciding.edit)
+        on(verbs.Move, deciding.move)
+        on(verbs.Comment, deciding.comment)
+        on(verbs.Attach, deciding.attach)
+        on(verbs.CreateQueue, self.arranging.create_queue)
+        on(verbs.ListQueues, self.arranging.list_queues)
+        on(verbs.SetMember, self.arranging.set_member)
+        on(verbs.AddUser, roster.add_user)
+        on(verbs.ListUsers, roster.list_users)
+        on(verbs.DisableUser, roster.disable_user)
+        on(verbs.ResetUser, roster.reset_user)
+        on(verbs.SetPin, roster.set_pin)
+        on(verbs.CreateToken, tokens.create)
+        on(verbs.RevokeToken, tokens.revoke)
+        on(verbs.ListTokens, tokens.shown)
+        on(verbs.RunToken, tokens.run)
+
+    def _on(self, kind: type[V], answer: Callable[[Caller, V], Any]) -> None:
+        self._answers[kind] = answer
+
+    # -- the calls -----------------------------------------------------------------------------------
+
+    def call(self, caller: Caller, verb: Verb[R]) -> R:
+        """The verb's result for this caller. Raises the errors of ``domain.errors``; a refusal is in the journal."""
+        if not caller.principal.active:
+            raise NotAuthenticated("this account is disabled")
+        try:
+            result: R = self._answers[type(verb)](caller, verb)
+        except NotAuthenticated:
+            raise
+        except Refused as error:
+            self._note(caller, verb, error)
+            raise
+        return result
+
+    def for_caller(self, caller: Caller) -> Fabric:
+        """One caller's access, as ``remote.py`` gives it to callers elsewhere."""
+        return _Access(self, caller)
+
+    def _note(self, caller: Caller, verb: Verb[Any], error: Refused) -> None:
+        facts: Mapping[str, object] = {"rule": error.facts.get("rule"), "message": error.message}
+        task = error.facts.get("task")
+        named = task if isinstance(task, int) else None
+        try:
+            self._desk.board.refusal(verb.method.removeprefix(_PREFIX), named, caller.stamp(), dict(facts))
+        except Unavailable as lost:  # the refusal stands, whether it could be written down or not
+            log.warning("refusal not journaled verb=%s reason=%s", verb.method, lost.message)
+
+    def _sweep(self, caller: Caller, verb: verbs.Sweep) -> Swept:
+        if caller.principal.kind is not Kind.SERVICE or caller.via is not Via.SYSTEM:
+            policy.need_admin(caller, "sweeping")
+        return self._desk.board.sweep(verb.limit, caller.stamp())
+
+
+class _Access:
+    """``ports.fabric.Fabric`` for one caller in this process."""
+
+    def __init__(self, hallway: Hallway, caller: Caller) -> None:
+        self._hallway = hallway
+        self._caller = caller
+
+    def call(self, verb: Verb[R]) -> R:
+        return self._hallway.call(self._caller, verb)
+
+
+__all__ = ["Hallway", "Rules"]

@@ -1,0 +1,133 @@
+"""The roster: humans, agents and their PINs. Every change of it is a human's act, and is in the journal."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from taskfabric.domain.errors import BadInput, NeedsHuman, Refused, not_found
+from taskfabric.domain.principal import AppRole, Caller, Kind, Principal, ProjectRole, Trust, Via
+from taskfabric.domain.queue import QueueKind
+from taskfabric.domain.target import checked_name
+from taskfabric.ports.credentials import NewPrincipal
+from taskfabric.services import policy, verbs
+from taskfabric.services.desk import Desk
+from taskfabric.services.reading import knows
+
+_PIN_LENGTH: Final = range(6, 65)
+
+
+class Roster:
+    """The verbs about accounts."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def add_user(self, caller: Caller, verb: verbs.AddUser) -> dict[str, Any]:
+        """A human with an inbox of his name, who works in the default pool; the answer holds his first token."""
+        policy.need_admin(caller, "adding a person")
+        desk, stamp = self._desk, caller.stamp()
+        name, pool = checked_name(verb.name, "user"), desk.pool()
+        if desk.projects.queue(name) is not None:
+            raise BadInput(f"there is a queue called {name!r}; a person's inbox has his name", field="name")
+        made = desk.credentials.add_principal(
+            NewPrincipal(
+                name=name,
+                kind=Kind.HUMAN,
+                trust=Trust.HUMAN,
+                role=AppRole(verb.role),
+                full_name=verb.full_name,
+                email=verb.email,
+                zone=_zone(verb.zone),
+                capabilities=None,
+            ),
+            stamp,
+        )
+        inbox, _ = desk.projects.make_queue(name, QueueKind.INBOX, stamp, owner_id=made.id, role=ProjectRole.MANAGER)
+        desk.projects.set_member(pool.project_id, made.id, ProjectRole.MEMBER, stamp)
+        token, _ = desk.credentials.create_token(made.id, name="first", via=Via.TOKEN, stamp=stamp)
+        return {"name": name, "token": token, "inbox": inbox.name}
+
+    def list_users(self, caller: Caller, verb: verbs.ListUsers) -> list[dict[str, Any]]:
+        everybody = self._desk.credentials.principals()
+        known = [p for p in everybody if knows(self._desk, caller, p) and not _hidden(caller, p)]
+        owned = {queue.owner_id: queue.name for queue in self._desk.projects.queues() if queue.owner_id is not None}
+        names = {p.id: p.name for p in known}
+        return [_shown(p, owned.get(p.id), names.get(p.owner_id) if p.owner_id is not None else None) for p in known]
+
+    def disable_user(self, caller: Caller, verb: verbs.DisableUser) -> dict[str, Any]:
+        """The account answers nobody (or answers again). For administrators, and for an agent's own human."""
+        policy.need_human(caller, "disabling an account", "admin")
+        target = self._account(caller, verb.name)
+        if target.id == caller.principal.id:
+            raise Refused("nobody disables his own account", next="let another administrator do it", rule="self")
+        self._desk.credentials.set_active(target.id, verb.enable, caller.stamp())
+        return {"name": target.name, "active": verb.enable}
+
+    def reset_user(self, caller: Caller, verb: verbs.ResetUser) -> dict[str, Any]:
+        """All tokens of the account are revoked, and there is one new one, in the answer."""
+        policy.need_human(caller, "resetting an account", "admin")
+        target = self._account(caller, verb.name)
+        me = caller.principal
+        if target.id != me.id and target.trust > Trust.SANDBOXED:
+            policy.need_decision(self._desk, caller, verb.pin, f"a new token for {target.name}")
+        # The machine's own credential is replaced by its like: it still may not decide.
+        via = Via.LOCAL if target.id == me.id and caller.via is Via.LOCAL else Via.TOKEN
+        revoked = self._desk.credentials.revoke_all(target.id, caller.stamp())
+        token, made = self._desk.credentials.create_token(target.id, name="reset", via=via, stamp=caller.stamp())
+        return {"name": target.name, "revoked": revoked, "token": token, "id": made.id}
+
+    def _account(self, caller: Caller, name: str) -> Principal:
+        """The account, if the caller may manage it: an administrator any, everybody himself and his own agents."""
+        target = self._desk.credentials.principal(name)
+        if target is None or target.id == 0:
+            raise not_found("user")
+        me = caller.principal
+        if not me.is_admin and me.id not in (target.id, target.owner_id):
+            raise Refused(f"{target.name} is managed by administrators", next="ask an administrator", rule="admin")
+        return target
+
+    # -- PINs ----------------------------------------------------------------------------------------
+
+    def set_pin(self, caller: Caller, verb: verbs.SetPin) -> dict[str, Any]:
+        """The caller's PIN is this one. The first is set without more; to change it takes the old one."""
+        policy.need_human(caller, "setting a PIN", "pin")
+        credentials, me = self._desk.credentials, caller.principal
+        if len(verb.pin) not in _PIN_LENGTH:
+            raise BadInput("a PIN has 6 to 64 characters", field="pin")
+        if credentials.has_pin(me.id):
+            if verb.old is None:
+                raise NeedsHuman("changing a PIN needs the old one", next="give it as well", rule="pin")
+            if not credentials.check_pin(me.id, verb.old):
+                raise Refused("that is not your old PIN", next="after five wrong ones it is locked", rule="pin")
+        credentials.set_pin(me.id, verb.pin, caller.stamp())
+        return {"name": me.name, "set": True}
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise BadInput(f"{name[:40]!r} is not a time zone", next="write it as Europe/Berlin", field="zone") from None
+    return name
+
+
+def _hidden(caller: Caller, other: Principal) -> bool:
+    """The fabric's own services are no members of the household."""
+    return other.kind is Kind.SERVICE and other.id != caller.principal.id
+
+
+def _shown(who: Principal, queue: str | None, owner: str | None) -> dict[str, Any]:
+    return {
+        "name": who.name,
+        "kind": who.kind.value,
+        "trust": who.trust.word,
+        "role": who.role.value,
+        "active": who.active,
+        "queue": queue,
+        "owner": owner,
+        "tiers": None if who.tiers is None else list(who.tiers),
+        "capabilities": None if who.capabilities is None else list(who.capabilities),
+        "concurrency": who.concurrency,
+        "zone": who.zone,
+    }
