@@ -120,7 +120,7 @@ class Fleet:
         """Return when ``n`` tasks have been worked. Raises TimeoutError."""
         end = time.monotonic() + patience
         while self.count < n:
-            if time.monotonic() > end:
+            if time.monotonic() > end or not all(p.is_alive() for p in self._procs):
                 raise TimeoutError(f"only {self.count} of {n} tasks were worked")
             time.sleep(0.005)
 

@@ -240,3 +240,19 @@ def _accepts(cluster: Cluster, chaos: Arena) -> bool:
     except FabricError:
         return False
     return True
+
+
+def test_a_process_that_lives_through_a_restore_forgets_what_it_remembered(
+    mortal: Cluster, mortal_chaos: Arena, tmp_path: Path
+) -> None:
+    """Situation 15: numbers that were given after the copy was made are given again, for other lanes."""
+    chaos = mortal_chaos
+    chaos.submit("in the copy")
+    mortal.backup(tmp_path / "saved")
+    chaos.submit("low", priority=2)  # a lane that the copy does not have; this process remembers its number
+    mortal.restore(tmp_path / "saved", force=True)
+    with arena(mortal.dsn(), tmp_path, name="other") as other:
+        other.submit("asks for much", priority=1, tier="large")  # the number of that lane is given to this one
+        low = chaos.submit("low again", priority=2)
+        seen = other.board.get(low.id, None)
+    assert (seen.priority, seen.tier) == (2, "")

@@ -67,8 +67,8 @@ class Rig:
         """Every task so far is out of the way."""
         with self.database.connection() as conn:
             conn.execute(
-                "UPDATE tasks SET is_active = false, flags = 64, status = 'cancelled', token = NULL, lease_until = NULL,"
-                " owner_id = NULL, delayed = false WHERE is_active"
+                "UPDATE tasks SET is_active = false, flags = 64, status = 'cancelled', token = NULL,"
+                " lease_until = NULL, owner_id = NULL, delayed = false WHERE is_active"
             )
 
     def viewer(self, name: str) -> Viewer:

@@ -22,7 +22,7 @@ VERBS = (
 
 
 def _outcome(rig: Rig, verb: str) -> Outcome:
-    return {
+    ends: dict[str, Outcome] = {
         "done": Done(note="done"),
         "park": Parked(until=rig.board.now() - timedelta(seconds=1), reason="r"),
         "ask": Waiting(question="q"),
@@ -31,7 +31,8 @@ def _outcome(rig: Rig, verb: str) -> Outcome:
         "fail-final": Failed(error="e", retry=False),
         "release": Released(),
         "refuse": Declined(reason="r"),
-    }[verb]
+    }
+    return ends[verb]
 
 
 class _Life:

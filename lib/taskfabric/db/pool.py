@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-# Generic plans: the statements are few, hot and selective, and planning each of them again costs more than it wins. A plan
-# made while a table is still empty must not scan it from end to end for the rest of the session.
+# Generic plans: the statements are few, hot and selective, and planning each of them again costs more than it wins.
+# A plan made while a table is still empty must not scan it from end to end for the rest of the session.
 _OPTIONS: Final = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off -c timezone=UTC"
 # A peer that is gone without a word (a pulled cable, a stalled relay) is noticed within half a minute.
 _KEEPALIVE: Final = {

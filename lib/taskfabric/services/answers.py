@@ -232,7 +232,8 @@ def encode_end(end: Task | FabricError) -> dict[str, Any]:
 
 
 def decode_end(shape: Mapping[str, Any]) -> Task | FabricError:
-    return from_json(shape["error"]) if "error" in shape else Task.from_json(shape)
+    # A task has a field "error" as well: its last failure.
+    return from_json(shape["error"]) if shape.keys() == {"error"} else Task.from_json(shape)
 
 
 def encode_greeting(hi: Greeting) -> dict[str, Any]:

@@ -172,11 +172,7 @@ class NativeBoard:
         return [granted.get(f.task_id) or self._lost_renewal(f, stamp) for f in fences]
 
     def _lost_renewal(self, fence: Fence, stamp: Stamp) -> Renewal:
-        try:
-            error: FabricError = self._lost(fence, "renew", stamp, None)
-        except FabricError as missing:
-            error = missing
-        holder = error.facts.get("holder")
+        holder = self._lost(fence, "renew", stamp, None).facts.get("holder")
         return Renewal(task_id=fence.task_id, epoch=fence.epoch, until=None, holder=str(holder) if holder else None)
 
     def settle(self, fence: Fence, outcome: Outcome, stamp: Stamp) -> Task:
@@ -194,17 +190,11 @@ class NativeBoard:
         answers: list[Task | FabricError] = []
         for fence, outcome in ends:
             task = done.pop((fence.task_id, fence.epoch), None)
-            answers.append(task or self._refused(fence, "done", stamp, outcome))
+            answers.append(task or self._lost(fence, "done", stamp, outcome))
         for answer in answers:
             if isinstance(answer, Task):
                 self._signal.publish(Change(task_id=answer.id))
         return answers
-
-    def _refused(self, fence: Fence, verb: str, stamp: Stamp, outcome: Outcome) -> FabricError:
-        try:
-            return self._lost(fence, verb, stamp, outcome)
-        except FabricError as error:
-            return error
 
     def _lost(self, fence: Fence, verb: str, stamp: Stamp, outcome: Outcome | None) -> FabricError:
         return self._db.retrying(

@@ -14,9 +14,10 @@ from typing import Any, Final, assert_never
 from psycopg.types.json import Jsonb
 
 from taskfabric.boards.native.names import Connection, Names
+from taskfabric.boards.native.read import VISIBLE, eyes
 from taskfabric.boards.native.rows import FACE, LEAN_FACE, Remark, as_signed, record, reread, task_of
 from taskfabric.domain.comments import LineKind
-from taskfabric.domain.errors import IllegalMove, LeaseLost, not_found
+from taskfabric.domain.errors import FabricError, IllegalMove, LeaseLost, not_found
 from taskfabric.domain.lease import Fence, Renewal
 from taskfabric.domain.outcome import (
     Backoff,
@@ -33,7 +34,7 @@ from taskfabric.domain.outcome import (
     WaitingOnChildren,
     after_failure,
 )
-from taskfabric.domain.principal import Stamp
+from taskfabric.domain.principal import Stamp, Viewer
 from taskfabric.domain.status import Flag, Status
 from taskfabric.domain.task import Task
 
@@ -357,33 +358,31 @@ def renew(conn: Connection, fences: Sequence[Fence], lease: timedelta | None, st
 # -- lost leases ---------------------------------------------------------------------------------------------
 
 
-def lost(
-    conn: Connection,
-    names: Names,
-    fence: Fence,
-    verb: str,
-    stamp: Stamp,
-    outcome: Outcome | None,
-    keep: int,
-) -> LeaseLost:
-    """The refusal for a fence that is not the current one, journaled; a late result is kept (G3), up to
-    ``keep`` bytes of it.
+# A holder of before, and whoever may see the task, is told who has it now; to others nothing is said.
+_KNOWN: Final = f"""
+SELECT {VISIBLE} OR EXISTS (SELECT FROM journal WHERE task_id = t.id AND kind = 'claimed' AND actor_id = %(me)s), {FACE}
+  FROM tasks t WHERE t.id = %(task)s
+"""
 
-    Raises NotFound, without a trace, for a caller that never held the task: to it nothing is told."""
-    held_it = conn.execute(
-        "SELECT EXISTS (SELECT FROM journal WHERE task_id = %s AND kind = 'claimed' AND actor_id = %s)",
-        (fence.task_id, stamp.principal_id),
-    ).fetchone()
-    row = conn.execute(f"SELECT {FACE} FROM tasks t WHERE t.id = %s", (fence.task_id,)).fetchone()
-    if row is None or held_it is None or not held_it[0]:
-        raise not_found("task")
-    task = task_of(conn, names, row)
-    data = {"verb": verb, "epoch": fence.epoch, "current": task.epoch}
+
+def lost(
+    conn: Connection, names: Names, fence: Fence, verb: str, stamp: Stamp, outcome: Outcome | None, keep: int
+) -> FabricError:
+    """The refusal for a fence that is not the current one, journaled (G3): LeaseLost, or NotFound for a caller to whom
+    the task is none of its business. A late result is kept, up to ``keep`` bytes of it."""
+    viewer = Viewer(principal_id=stamp.principal_id, kind=stamp.kind)
+    row = conn.execute(_KNOWN, {"task": fence.task_id, **eyes(viewer)}).fetchone()
+    if row is None:
+        return not_found("task")
+    task = task_of(conn, names, row[1:])
+    data = {"verb": verb, "rule": "fence", "epoch": fence.epoch, "current": task.epoch}
     conn.execute(
         "INSERT INTO journal (task_id, project_id, actor_id, kind, via, epoch, data)"
         " VALUES (%s, %s, %s, 'refused', %s, %s, %s)",
         (fence.task_id, task.project_id, stamp.principal_id, stamp.via.value, fence.epoch, Jsonb(data)),
     )
+    if not row[0]:
+        return not_found("task")
     if outcome is not None:
         _keep_late(conn, fence, outcome, stamp, keep)
     until = task.lease_until
