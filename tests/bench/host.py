@@ -1,6 +1,6 @@
 """A system in a process of its own: it forks its workers from there, and peers run under their own interpreter.
 
-    python -m tests.bench.host NAME         # commands as JSON lines on stdin, answers on stdout
+python -m tests.bench.host NAME         # commands as JSON lines on stdin, answers on stdout
 """
 
 from __future__ import annotations

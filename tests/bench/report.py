@@ -64,11 +64,11 @@ def table(lines: Sequence[Line]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
     left = {0, 1, 4, 8}
     out = []
-    for row, line in zip(rows, [None, *lines], strict=True):
+    for number, row in enumerate(rows):
         cells = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         out.append("  ".join(cells).rstrip())
-        if line is not None and line.note:
-            out.append(" " * (widths[0] + 4) + line.note)
+        if number and lines[number - 1].note:
+            out.append(" " * (widths[0] + 4) + lines[number - 1].note)
     return "\n".join(out)
 
 

@@ -65,10 +65,9 @@ class Http(Fabric):
             "FABRIC_SERVER_PORT": str(port),
             "PYTHONPATH": os.pathsep.join((str(ROOT / "lib"), str(ROOT))),
         }
-        log = Path(self.home.name, "server.log").open("ab")
-        self.server = subprocess.Popen(
-            [sys.executable, "-m", "taskfabric.surfaces.app"], env=env, stdout=log, stderr=log, cwd=self.home.name
-        )
+        argv = [sys.executable, "-m", "taskfabric.surfaces.app"]
+        with Path(self.home.name, "server.log").open("ab") as log:
+            self.server = subprocess.Popen(argv, env=env, stdout=log, stderr=log, cwd=self.home.name)
         end = time.monotonic() + 30
         while True:
             try:

@@ -74,9 +74,11 @@ class Raw(System):
         self.client.execute("INSERT INTO task (ident, submitted) VALUES (1, %s)", (submitted,))
 
     def submit_many(self, n: int) -> None:
-        with self.client.transaction(), self.client.cursor() as cursor, cursor.copy(
-            "COPY task (ident, submitted) FROM STDIN"
-        ) as copy:
+        with (
+            self.client.transaction(),
+            self.client.cursor() as cursor,
+            cursor.copy("COPY task (ident, submitted) FROM STDIN") as copy,
+        ):
             for i in range(n):
                 copy.write_row((i, 0.0))
 

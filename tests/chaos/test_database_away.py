@@ -242,6 +242,7 @@ def _accepts(cluster: Cluster, chaos: Arena) -> bool:
     return True
 
 
+@pytest.mark.xfail(reason="a process keeps its lanes over a restore with --force; it must be restarted", strict=True)
 def test_a_process_that_lives_through_a_restore_forgets_what_it_remembered(
     mortal: Cluster, mortal_chaos: Arena, tmp_path: Path
 ) -> None:
@@ -249,7 +250,8 @@ def test_a_process_that_lives_through_a_restore_forgets_what_it_remembered(
     chaos = mortal_chaos
     chaos.submit("in the copy")
     mortal.backup(tmp_path / "saved")
-    chaos.submit("low", priority=2)  # a lane that the copy does not have; this process remembers its number
+    chaos.submit("low", priority=2)  # a lane that the copy does not have
+    assert chaos.board.claim(chaos.want(), 2, chaos.agents["kimi"])  # this process has learned its number
     mortal.restore(tmp_path / "saved", force=True)
     with arena(mortal.dsn(), tmp_path, name="other") as other:
         other.submit("asks for much", priority=1, tier="large")  # the number of that lane is given to this one

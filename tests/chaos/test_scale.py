@@ -69,7 +69,7 @@ def test_a_transaction_held_open_under_load_costs_no_more_than_half(chaos: Arena
             old.execute("SELECT count(*) FROM tasks")
             begun = time.monotonic()
             rates = []
-            while time.monotonic() - begun < 60:
+            while time.monotonic() - begun < 90:
                 rates.append(_pairs_per_second(chaos, 300))
             pinned = statistics.median(rates[-5:])
     print(f"claim and done: {free:.0f}/s free, {pinned:.0f}/s after {len(rates) * 300} behind an old snapshot")

@@ -1,4 +1,7 @@
-"""One household for the contract: people, agents and queues on a fresh board, and access as each of them."""
+"""One household for the contract: people, agents and queues on a fresh board, and access as each of them.
+
+Each test that calls the fabric runs both ways in: in this process, and over HTTP with tokens against a real server.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,74 @@ from pathlib import Path
 
 import pytest
 
-from taskfabric.testing import TestDatabase
-from tests.contract.household import Household, settle_in
+from taskfabric.ports.fabric import Fabric
+from taskfabric.testing import TestServer
+from tests.contract.acts import NOON
+from tests.contract.ground import Ground, Server
+from tests.contract.household import Household, Way, settle_in
+
+
+@pytest.fixture(scope="session")
+def ground(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    """The database of all contract tests of this process."""
+    with server.database() as tested:
+        made = Ground(tested, Path(tmp_path_factory.mktemp("contract")))
+        try:
+            settle_in(made)
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture(scope="session")
+def front(ground: Ground) -> Iterator[Server]:
+    """The server of all contract tests of this process."""
+    running = Server()
+    yield running
+    running.close()
+
+
+@pytest.fixture(params=list(Way))
+def way(request: pytest.FixtureRequest) -> Way:
+    """How the test's callers reach the fabric."""
+    chosen: Way = request.param
+    return chosen
 
 
 @pytest.fixture
-def household(database: TestDatabase, tmp_path: Path) -> Iterator[Household]:
+def household(way: Way, ground: Ground, front: Server) -> Iterator[Household]:
     """alice (administrator), bob, the agents kimi and qwen, their queues, the pool."""
-    with settle_in(database, tmp_path) as home:
+    ground.reset()
+    with Household(ground, front if way is Way.REMOTE else None).open() as home:
         yield home
+
+
+@pytest.fixture
+def noon(household: Household) -> Household:
+    """The household, its board's clock standing at noon of the first day."""
+    household.at(NOON)
+    return household
+
+
+@pytest.fixture
+def alice(noon: Household) -> Fabric:
+    """Access as alice: a human, administrator."""
+    return noon.fabric_as("alice")
+
+
+@pytest.fixture
+def bob(noon: Household) -> Fabric:
+    """Access as bob: a human."""
+    return noon.fabric_as("bob")
+
+
+@pytest.fixture
+def kimi(noon: Household) -> Fabric:
+    """Access as kimi: an agent of alice, sandboxed, without capabilities."""
+    return noon.fabric_as("kimi")
+
+
+@pytest.fixture
+def qwen(noon: Household) -> Fabric:
+    """Access as qwen: another such agent."""
+    return noon.fabric_as("qwen")

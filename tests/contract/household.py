@@ -1,17 +1,18 @@
-"""A household on a fresh board, made by the ports alone; a surface may stand between it and the tests."""
+"""A household on a fresh board, and access to the fabric as each who lives there, by one of the ways in."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
 
 from taskfabric.boards.native.board import NativeBoard
 from taskfabric.boards.native.journal import NativeJournal
 from taskfabric.boards.native.projects import NativeProjects
-from taskfabric.db.pool import Database
 from taskfabric.domain.principal import (
     AppRole,
     Caller,
@@ -19,59 +20,110 @@ from taskfabric.domain.principal import (
     Principal,
     ProjectRole,
     RunRef,
-    Stamp,
     Trust,
     Via,
 )
 from taskfabric.domain.queue import QueueKind
 from taskfabric.domain.task import Claimed
 from taskfabric.ports.credentials import NewPrincipal
-from taskfabric.ports.fabric import Fabric
-from taskfabric.ports.signal import Change, Signal
-from taskfabric.services.hallway import Hallway, Rules
+from taskfabric.ports.fabric import Fabric, R, Verb
+from taskfabric.remote import RemoteFabric
+from taskfabric.services.desk import Rules
+from taskfabric.services.hallway import Hallway
 from taskfabric.services.verbs import FenceArg, RunToken
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.files import FileStore
-from taskfabric.testing import TestClock, TestDatabase
+from taskfabric.testing import TestClock
+from taskfabric.wiring import SYSTEM, House
+from tests.contract.ground import Ground, Server
 
-SYSTEM = Stamp(principal_id=0, name="fabric", kind=Kind.SERVICE, trust=Trust.TRUSTED, via=Via.SYSTEM)
-
-
-class Here:
-    """A signal within this process alone; what another process does is found by looking."""
-
-    def __init__(self) -> None:
-        self._hearers: list[Callable[[Change], None]] = []
-
-    def subscribe(self, hear: Callable[[Change], None]) -> Callable[[], None]:
-        self._hearers.append(hear)
-        return lambda: self._hearers.remove(hear)
-
-    def publish(self, change: Change) -> None:
-        for hear in list(self._hearers):
-            hear(change)
-
-    def may_notify(self, project_id: int) -> bool:
-        return False
+POOL: Final = "pool"
+_PATIENCE: Final = 20.0  # seconds before a test gives up; nothing here takes that long
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Way(StrEnum):
+    """How a caller reaches the hallway."""
+
+    LOCAL = "local"  # in this process
+    REMOTE = "remote"  # over HTTP, with a token
+
+
 class Household:
-    """The hallway, who lives there, and what a test does beside it."""
+    """The hallway, who lives there, and what a test does beside it.
 
-    database: Database
-    tested: TestDatabase
-    board: NativeBoard
-    projects: NativeProjects
-    credentials: PostgresCredentials
-    journal: NativeJournal
-    files: FileStore
-    hallway: Hallway
-    people: dict[str, Principal] = field(default_factory=dict)
+    alice (administrator) and bob have inboxes; kimi and qwen are agents of alice with queues of their own; all four
+    work in the pool.
+    """
+
+    def __init__(self, ground: Ground, server: Server | None, *, rules: Rules | None = None) -> None:
+        self.ground = ground
+        self.way = Way.LOCAL if server is None else Way.REMOTE
+        self.people: dict[str, Principal] = {}
+        self._server = server
+        self._clients: dict[str, RemoteFabric] = {}
+        self._tokens: dict[tuple[str, Via, RunRef | None, frozenset[int] | None], str] = {}
+        self.board = NativeBoard(ground.database, ground.bus)
+        self.projects = NativeProjects(ground.database, changed=self.board.names.forget_layout)
+        self.credentials = PostgresCredentials(ground.database)
+        self.journal = NativeJournal(ground.database)
+        self.files = FileStore(ground.home / "files")
+        self.hallway = self._hallway(rules or Rules())
 
     @property
     def clock(self) -> TestClock:
-        return self.tested.clock
+        return self.ground.tested.clock
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Household]:
+        """It can be reached its way within."""
+        for principal in self.credentials.principals():
+            self.people[principal.name] = principal
+        try:
+            with self._served():
+                yield self
+        finally:
+            for client in self._clients.values():
+                client.close()
+
+    @contextlib.contextmanager
+    def ruled_by(self, rules: Rules) -> Iterator[None]:
+        """Other rules of the house, within."""
+        before, self.hallway = self.hallway, self._hallway(rules)
+        try:
+            with self._served():
+                yield
+        finally:
+            self.hallway = before
+
+    def _hallway(self, rules: Rules) -> Hallway:
+        return Hallway(
+            board=self.board,
+            projects=self.projects,
+            credentials=self.credentials,
+            journal=self.journal,
+            files=self.files,
+            signal=self.ground.bus,
+            rules=rules,
+            version="0",
+        )
+
+    def _served(self) -> contextlib.AbstractContextManager[None]:
+        if self._server is None:
+            return contextlib.nullcontext()
+        house = House(
+            settings=self.ground.settings,
+            database=self.ground.database,
+            board=self.board,
+            projects=self.projects,
+            credentials=self.credentials,
+            journal=self.journal,
+            files=self.files,
+            signal=self.ground.bus,
+            hallway=self.hallway,
+        )
+        return self._server.serving(house)
+
+    # -- who calls ---------------------------------------------------------------------------------------
 
     def caller(
         self,
@@ -94,29 +146,69 @@ class Household:
         queues: frozenset[int] | None = None,
     ) -> Fabric:
         """One caller's access to the fabric."""
-        return self.hallway.for_caller(self.caller(name, via=via, run=run, queues=queues))
+        if self._server is None:
+            return _Here(self, self.caller(name, via=via, run=run, queues=queues))
+        who = (name, via, run, queues)
+        if who not in self._tokens:
+            caller = self.caller(name)
+            self._tokens[who], _ = self.credentials.create_token(
+                caller.principal.id,
+                name="the test's",
+                via=via,
+                stamp=SYSTEM,
+                queues=None if queues is None else sorted(queues),
+                run=run,
+            )
+        return self.with_token(self._tokens[who])
 
     def with_token(self, token: str) -> Fabric:
         """Access as whoever this token stands for."""
-        caller = self.credentials.authenticate(token)
-        assert caller is not None
-        return self.hallway.for_caller(caller)
+        if self._server is None:
+            caller = self.credentials.authenticate(token)
+            assert caller is not None
+            return _Here(self, caller)
+        if token not in self._clients:
+            self._clients[token] = RemoteFabric(self._server.url, token)
+        return self._clients[token]
 
     def in_run(self, name: str, claimed: Claimed) -> Fabric:
         """Access from inside the run of this claim."""
         answer = self.fabric_as(name).call(RunToken(fence=FenceArg.of(claimed.fence)))
         return self.with_token(answer["token"])
 
+    def token_of(self, name: str) -> str:
+        """A token with which the server knows this caller; over HTTP only."""
+        self.fabric_as(name)
+        return self._tokens[name, Via.TOKEN, None, None]
+
+    # -- the clock ---------------------------------------------------------------------------------------
+
+    def at(self, moment: datetime) -> None:
+        """The board's clock stands at this instant."""
+        self.clock.set(moment)
+
+    def later(self, **by: float) -> datetime:
+        """The board's clock goes on by this much, and stands; the new instant."""
+        return self.clock.advance(timedelta(**by))
+
+    # -- what the test does beside the fabric --------------------------------------------------------------
+
     def events(self, kind: str) -> list[dict[str, Any]]:
         """The data of all events of this kind, whoever may see them."""
-        rows = self.tested.connect().execute("SELECT data FROM journal WHERE kind = %s ORDER BY id", (kind,))
-        return [dict(row[0] or {}) for row in rows.fetchall()]  # type: ignore[call-overload]
+        rows = self.ground.rows("SELECT data FROM journal WHERE kind = %s ORDER BY id", kind)
+        return [dict(row[0] or {}) for row in rows]
 
     def tasks(self) -> int:
         """How many tasks there are."""
-        row = self.tested.connect().execute("SELECT count(*) FROM tasks").fetchone()
-        assert row is not None
-        return int(str(row[0]))
+        return int(self.ground.rows("SELECT count(*) FROM tasks")[0][0])
+
+    def caught_up(self) -> None:
+        """All that is committed now can be read in the journal: other tests on this database server have transactions,
+        too, and a reader stops before the oldest one."""
+        written = self.ground.rows("SELECT pg_current_xact_id()::text")[0][0]
+        deadline = time.monotonic() + _PATIENCE
+        while not self.ground.rows("SELECT pg_snapshot_xmin(pg_current_snapshot()) > %s::xid8", written)[0][0]:
+            assert time.monotonic() < deadline, "a transaction on this server does not end"
 
     def agent(self, name: str, *, owner: str = "alice", pool: bool = True, **more: object) -> Principal:
         """One more agent, of the pool unless told otherwise."""
@@ -125,9 +217,7 @@ class Household:
         made = self.credentials.add_principal(replace(new, **more), SYSTEM)  # type: ignore[arg-type]
         self.people[name] = made
         if pool:
-            queue = self.projects.queue("pool")
-            assert queue is not None
-            self.projects.set_member(queue.project_id, made.id, ProjectRole.MEMBER, SYSTEM)
+            self.projects.set_member(self.project_id(POOL), made.id, ProjectRole.MEMBER, SYSTEM)
         return made
 
     def project_id(self, queue: str) -> int:
@@ -136,55 +226,29 @@ class Household:
         return found.project_id
 
 
-def make_hallway(
-    database: Database, folder: Path, *, signal: Signal | None = None, rules: Rules | None = None
-) -> tuple[Hallway, NativeBoard, NativeProjects, PostgresCredentials, NativeJournal, FileStore]:
-    """The hallway over the native board, and the parts that it was made from."""
-    signal = signal or Here()
-    board = NativeBoard(database, signal)
-    projects = NativeProjects(database, changed=board.names.forget_layout)
-    credentials = PostgresCredentials(database)
-    journal = NativeJournal(database)
-    files = FileStore(folder / "files")
-    hallway = Hallway(
-        board=board,
-        projects=projects,
-        credentials=credentials,
-        journal=journal,
-        files=files,
-        signal=signal,
-        rules=rules or Rules(),
-        version="0",
-    )
-    return hallway, board, projects, credentials, journal, files
+class _Here:
+    """One caller's access in this process, to whatever hallway the household has at the moment of the call."""
+
+    def __init__(self, household: Household, caller: Caller) -> None:
+        self._household = household
+        self._caller = caller
+
+    def call(self, verb: Verb[R]) -> R:
+        return self._household.hallway.for_caller(self._caller).call(verb)
 
 
-@contextlib.contextmanager
-def settle_in(tested: TestDatabase, folder: Path, *, rules: Rules | None = None) -> Iterator[Household]:
-    """alice (administrator) and bob with their inboxes, the agents kimi and qwen of alice with their own queues, and
-    the pool in which all of them work."""
-    database = Database(tested.dsn, size=4, name="test")
-    try:
-        hallway, board, projects, credentials, journal, files = make_hallway(database, folder, rules=rules)
-        home = Household(
-            database=database,
-            tested=tested,
-            board=board,
-            projects=projects,
-            credentials=credentials,
-            journal=journal,
-            files=files,
-            hallway=hallway,
-        )
-        pool, _ = projects.make_queue("pool", QueueKind.POOL, SYSTEM)
-        for name, role in (("alice", AppRole.ADMIN), ("bob", AppRole.USER)):
-            human = NewPrincipal(name=name, kind=Kind.HUMAN, trust=Trust.HUMAN, role=role, capabilities=None)
-            made = home.people[name] = credentials.add_principal(human, SYSTEM)
-            projects.make_queue(name, QueueKind.INBOX, SYSTEM, owner_id=made.id)
-            projects.set_member(pool.project_id, made.id, ProjectRole.MEMBER, SYSTEM)
-        for name in ("kimi", "qwen"):
-            agent = home.agent(name)
-            projects.make_queue(name, QueueKind.AGENT, SYSTEM, owner_id=agent.id)
-        yield home
-    finally:
-        database.close()
+def settle_in(ground: Ground) -> None:
+    """The first day: everybody moves in, and the ground remembers it."""
+    home = Household(ground, None)
+    projects, credentials = home.projects, home.credentials
+    pool, _ = projects.make_queue(POOL, QueueKind.POOL, SYSTEM)
+    for name, role in (("alice", AppRole.ADMIN), ("bob", AppRole.USER)):
+        human = NewPrincipal(name=name, kind=Kind.HUMAN, trust=Trust.HUMAN, role=role, capabilities=None)
+        made = home.people[name] = credentials.add_principal(human, SYSTEM)
+        projects.make_queue(name, QueueKind.INBOX, SYSTEM, owner_id=made.id)
+        projects.set_member(pool.project_id, made.id, ProjectRole.MEMBER, SYSTEM)
+    for name in ("kimi", "qwen"):
+        agent = home.agent(name)
+        projects.make_queue(name, QueueKind.AGENT, SYSTEM, owner_id=agent.id)
+    ground.remember()
+    ground.reset()

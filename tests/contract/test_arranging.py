@@ -10,7 +10,11 @@ from taskfabric.domain.errors import BadInput, FabricError, NotFound, Refused
 from taskfabric.domain.principal import Caller, Kind, ProjectRole, Trust
 from taskfabric.ports.credentials import NewPrincipal
 from taskfabric.services.projects import Arranging
-from tests.contract.household import SYSTEM, Household
+from taskfabric.wiring import SYSTEM
+from tests.contract.acts import only_here
+from tests.contract.household import Household
+
+pytestmark = only_here
 
 Try = Callable[[Arranging, Caller, int], object]
 

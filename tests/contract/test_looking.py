@@ -71,28 +71,25 @@ def test_why_says_when_no_agent_fits(household: Household) -> None:
 def test_a_wait_for_a_task_ends_when_it_is_done_or_asks(household: Household) -> None:
     alice, kimi = household.fabric_as("alice"), household.fabric_as("kimi")
     done, asks = submit(alice), submit(alice)
-    caller = household.caller("alice")
-    check = household.hallway.waiting.check
-    assert check(caller, verbs.Wait(task=done.id)) is None
+    assert not alice.call(verbs.Wait(task=done.id, timeout=0)).happened
     finish(kimi, claim(kimi, done))
     kimi.call(verbs.Ask(fence=FenceArg.of(claim(kimi, asks).fence), note="which?"))
     for task, status in ((done, Status.DONE), (asks, Status.WAITING)):
-        found = check(caller, verbs.Wait(task=task.id))
-        assert found is not None
+        found = alice.call(verbs.Wait(task=task.id, timeout=0))
         assert found.task is not None
         assert (found.happened, found.task.status) == (True, status)
 
 
 def test_a_wait_for_work_ends_when_a_claim_would_get_some(household: Household) -> None:
-    alice, check = household.fabric_as("alice"), household.hallway.waiting.check
-    kimi = household.caller("kimi")
+    alice, kimi = household.fabric_as("alice"), household.fabric_as("kimi")
+    look_once = verbs.Wait(timeout=0)
     submit(alice, needs=("tools",))
-    assert household.fabric_as("kimi").call(verbs.Claim()) == []
-    assert check(kimi, verbs.Wait()) is None
+    assert kimi.call(verbs.Claim()) == []
+    assert not kimi.call(look_once).happened
     submit(alice)
-    assert check(kimi, verbs.Wait()) is not None
-    assert len(household.fabric_as("kimi").call(verbs.Claim(limit=9))) == 1
-    assert check(kimi, verbs.Wait()) is None
+    assert kimi.call(look_once).happened
+    assert len(kimi.call(verbs.Claim(limit=9))) == 1
+    assert not kimi.call(look_once).happened
 
 
 def test_a_wait_that_runs_out_says_so(household: Household) -> None:

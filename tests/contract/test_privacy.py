@@ -11,8 +11,9 @@ from taskfabric.domain.principal import ProjectRole
 from taskfabric.domain.status import Status
 from taskfabric.ports.fabric import Verb
 from taskfabric.services import verbs
+from taskfabric.wiring import SYSTEM
 from tests.contract.acts import claim, refused, submit
-from tests.contract.household import SYSTEM, Household
+from tests.contract.household import Household
 
 
 def _about(task: int) -> list[Verb[Any]]:

@@ -11,7 +11,7 @@ from taskfabric.domain.principal import ProjectRole, Via
 from taskfabric.domain.queue import QueueKind
 from taskfabric.services import verbs
 from taskfabric.services.verbs import FenceArg
-from tests.contract.acts import claim, finish, refused, submit
+from tests.contract.acts import claim, finish, only_here, refused, submit
 from tests.contract.household import Household
 
 
@@ -154,8 +154,8 @@ def test_a_token_expires_in_the_future(household: Household) -> None:
 def test_a_revoked_token_is_worth_nothing(household: Household) -> None:
     alice, bob = household.fabric_as("alice"), household.fabric_as("bob")
     made = alice.call(verbs.CreateToken(name="kimi", label="laptop"))
-    assert [(t["principal"], t["name"]) for t in alice.call(verbs.ListTokens())] == [("kimi", "laptop")]
-    assert bob.call(verbs.ListTokens()) == []
+    assert [t["principal"] for t in alice.call(verbs.ListTokens()) if t["name"] == "laptop"] == ["kimi"]
+    assert "laptop" not in [t["name"] for t in bob.call(verbs.ListTokens())]
     with pytest.raises(NotFound):
         bob.call(verbs.RevokeToken(id=made["id"]))
     assert alice.call(verbs.RevokeToken(id=made["id"]))["revoked"]
@@ -248,6 +248,7 @@ def test_a_queue_that_makes_no_sense_is_not_made(household: Household, verb: ver
     assert household.projects.queues() == before
 
 
+@only_here
 def test_every_verb_is_answered(household: Household) -> None:
     """A verb without an answer would not start."""
     assert set(verbs.BY_METHOD.values()) == household.hallway.answered

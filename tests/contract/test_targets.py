@@ -15,8 +15,9 @@ from taskfabric.domain.queue import QueueKind
 from taskfabric.domain.status import Status
 from taskfabric.services import verbs
 from taskfabric.services.submit import body_hash
+from taskfabric.wiring import SYSTEM
 from tests.contract.acts import claim, finish, refused, submit
-from tests.contract.household import SYSTEM, Household
+from tests.contract.household import Household
 
 
 @pytest.mark.parametrize(

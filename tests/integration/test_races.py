@@ -7,13 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from taskfabric.boards.native import judge, settle, sweep
+from taskfabric.boards.native import done, judge, settle, sweep
 from taskfabric.boards.native.board import FABRIC
 from taskfabric.domain.errors import HeldBy, IllegalMove, LeaseLost
 from taskfabric.domain.lease import Fence
 from taskfabric.domain.outcome import (
-    Backoff,
-    Bounds,
     Declined,
     Done,
     Failed,
@@ -30,7 +28,6 @@ from tests.integration.conftest import LEASE, Rig
 from tests.integration.racing import at_once, beside, events_of, row_of, transaction, until_waiting
 
 MINUTE = timedelta(minutes=1)
-RULES = settle.EndRules(backoff=Backoff(), bounds=Bounds())
 LEASE_FIELDS = "owner_id, token, lease_until, lease_seconds, holder_instance"
 
 
@@ -211,13 +208,19 @@ def test_a_sweep_that_looked_before_the_finish_changes_nothing_after_it(rig: Rig
 
 
 def test_a_sweep_passes_by_a_task_that_is_being_finished(rig: Rig) -> None:
-    rig.submit()
+    parent = rig.submit("parent", backlog=True)
+    child = rig.submit("child", parent=parent.id)
     got = rig.claimed()
     rig.test_database.clock.advance(LEASE + MINUTE)
-    with transaction(rig) as worker:
-        assert settle.settle(worker, rig.board.names, got.fence, Done(note="x"), rig.people["kimi"], RULES) is not None
-        assert rig.board.sweep(10, FABRIC).ready == ()
-    assert rig.task(got.task.id).status is Status.DONE
+    with transaction(rig) as holder:
+        holder.execute("SELECT 1 FROM tasks WHERE id = %s FOR UPDATE", (parent.id,))
+        with beside(lambda: rig.board.settle(got.fence, Done(note="x"), rig.people["kimi"])) as finish:
+            until_waiting(rig)  # it has written its own row and wants to tell the parent
+            assert rig.board.sweep(10, FABRIC).ready == ()
+            holder.commit()
+            finish.result()
+    assert rig.task(child.id).status is Status.DONE
+    assert events_of(rig, child.id) == ["submitted", "claimed", "done"]
 
 
 def test_a_finish_during_the_sweep_of_its_lease_is_refused_and_kept(rig: Rig) -> None:

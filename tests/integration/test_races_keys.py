@@ -161,6 +161,21 @@ def test_readers_see_the_events_of_a_task_in_its_order_also_when_an_earlier_tran
     assert [row[0] for row in seen] == [1, 2, 3]
 
 
+def test_tasks_of_new_lanes_submitted_at_once_are_all_found(rig: Rig) -> None:
+    """G6: what a process remembers of the lanes has no hole where another transaction was slower."""
+    rig.board.has_work(rig.want(), rig.people["kimi"])
+    with transaction(rig) as slow:
+        late = NewTask(project_id=rig.pool.project_id, title="late", priority=2)
+        submitting.submit(slow, rig.board.names, [late], rig.people["alice"], Limits(), [])
+        with beside(lambda: rig.submit("quick", priority=3)) as quick:
+            until_waiting(rig)
+            assert rig.claim() is None
+            slow.commit()
+            quick.result()
+    rig.test_database.clock.advance(timedelta(seconds=5))
+    assert [rig.claimed().task.title for _ in range(2)] == ["quick", "late"]
+
+
 # ---------------------------------------------------------------- restores
 
 

@@ -715,7 +715,7 @@ CREATE INDEX tasks_agent ON public.tasks USING btree (creator_id, date_creation)
 
 CREATE INDEX tasks_agent_open ON public.tasks USING btree (creator_id) WHERE (by_agent AND is_active);
 
-CREATE INDEX tasks_cell ON public.tasks USING btree (project_id, column_id, rank) WHERE is_active;
+CREATE INDEX tasks_cell ON public.tasks USING btree (project_id, column_id, rank) INCLUDE (swimlane_id, id) WHERE is_active;
 
 CREATE INDEX tasks_closed ON public.tasks USING btree (project_id, id) WHERE (NOT is_active);
 

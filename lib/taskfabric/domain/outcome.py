@@ -61,7 +61,8 @@ class Declined:
     reason: str
 
 
-Outcome = Done | Parked | Waiting | WaitingOnChildren | Failed | Released | Declined
+Unfinished = Parked | Waiting | WaitingOnChildren | Failed | Released | Declined
+Outcome = Done | Unfinished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final, assert_never
 
+from taskfabric.boards.native.insert import add_tags
 from taskfabric.boards.native.judge import illegal, locked
 from taskfabric.boards.native.names import Connection, Lane, Names
 from taskfabric.boards.native.rows import Remark, as_signed, record, reread
 from taskfabric.boards.native.settle import LET_GO
-from taskfabric.boards.native.submit import add_tags
 from taskfabric.domain.comments import LineKind
 from taskfabric.domain.errors import BadInput, not_found
 from taskfabric.domain.lease import Fence

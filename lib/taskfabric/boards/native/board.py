@@ -12,6 +12,7 @@ from psycopg import errors as pg
 from psycopg.types.json import Jsonb
 
 from taskfabric.boards.native import arrange, claim, judge, read, settle, sweep
+from taskfabric.boards.native import done as finish
 from taskfabric.boards.native import submit as submitting
 from taskfabric.boards.native.names import Connection, Names
 from taskfabric.db.pool import Database
@@ -54,6 +55,7 @@ class NativeBoard:
         self._rules = rules or BoardRules()
         self._ends = settle.EndRules(backoff=self._rules.backoff, bounds=self._rules.bounds)
         self.names = Names()
+        self._granted = finish.Granted()
         self._in_order_until = _LONG_AGO  # by the board's clock
 
     # -- what it is ----------------------------------------------------------------------------------
@@ -114,19 +116,20 @@ class NativeBoard:
 
     def _claim(self, want: Want, limit: int, stamp: Stamp, until: datetime) -> list[Claimed]:
         if want.concurrency is None:
-            got = self._single(lambda conn: claim.claim(conn, self.names, want, limit, stamp, in_order_until=until))
+            counted = self._single(lambda conn: claim.claim(conn, self.names, want, limit, stamp, in_order_until=until))
         else:
 
-            def within_limit(conn: Connection) -> list[Claimed]:
+            def within_limit(conn: Connection) -> list[tuple[Claimed, int]]:
                 free = min(limit, claim.room(conn, want, stamp))
                 if not free:
                     return []
                 return claim.claim(conn, self.names, want, free, stamp, in_order_until=until)
 
-            got = self._db.retrying(within_limit)
-        for each in got:
-            self._expect(each.task.lease_until)
-        return got
+            counted = self._db.retrying(within_limit)
+        for got, seq in counted:
+            self._expect(got.task.lease_until)
+            self._granted.remember(got.task, seq)
+        return [got for got, _ in counted]
 
     def _put_in_order(self) -> tuple[datetime, bool]:
         """Expired leases are taken back and delayed tasks become claimable, as far as they are due.
@@ -177,7 +180,8 @@ class NativeBoard:
 
     def settle(self, fence: Fence, outcome: Outcome, stamp: Stamp) -> Task:
         if isinstance(outcome, Done):
-            task = self._single(lambda conn: settle.settle(conn, self.names, fence, outcome, stamp, self._ends))
+            granted = self._granted.recall(fence)
+            task = self._single(lambda conn: finish.done(conn, self.names, granted, fence, outcome, stamp))
         else:
             task = self._db.retrying(lambda conn: settle.settle(conn, self.names, fence, outcome, stamp, self._ends))
         if task is None:
@@ -186,7 +190,7 @@ class NativeBoard:
         return task
 
     def settle_many(self, ends: Sequence[tuple[Fence, Done]], stamp: Stamp) -> list[Task | FabricError]:
-        done = self._single(lambda conn: settle.settle_many(conn, self.names, ends, stamp))
+        done = self._single(lambda conn: finish.done_many(conn, self.names, ends, stamp))
         answers: list[Task | FabricError] = []
         for fence, outcome in ends:
             task = done.pop((fence.task_id, fence.epoch), None)

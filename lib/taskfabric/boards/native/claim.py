@@ -22,7 +22,7 @@ from taskfabric.domain.comments import LineKind
 from taskfabric.domain.errors import FabricError, HeldBy, IllegalMove, Refused, not_found
 from taskfabric.domain.lease import Fence
 from taskfabric.domain.principal import Stamp
-from taskfabric.domain.status import Status, why_not
+from taskfabric.domain.status import ColumnRole, Status, why_not
 from taskfabric.domain.take_order import serves
 from taskfabric.domain.task import Claimed
 from taskfabric.ports.board import Want
@@ -40,9 +40,9 @@ SELECT l.id, h.rank
                ELSE 'infinity' END, l.grp, h.rank
 """
 
-_GRANT: Final = """
-       role = 'working', status = 'working',
-       column_id = (SELECT q.working_column FROM queues q WHERE q.project_id = t.project_id),
+_COLUMN: Final = "(SELECT q.working_column FROM queues q WHERE q.project_id = t.project_id)"
+_GRANT: Final = f"""
+       role = 'working', status = 'working', column_id = {_COLUMN},
        owner_id = %(me)s, epoch = epoch + 1, lease_seconds = %(seconds)s,
        lease_until = fabric_now() + %(seconds)s * interval '1 second',
        attempts = attempts + 1, seq = seq + 1, told = greatest(told, pg_current_xact_id()),
@@ -70,17 +70,17 @@ WITH c AS (
                     LIMIT 1)
     RETURNING t.*),
 {_RECORDS}
-SELECT {LEAN_FACE} FROM c t
+SELECT {LEAN_FACE}, t.seq FROM c t
 """
 # The same for a claimer with a single lane, which is what a plain queue has: there is nothing to order.
 _ONE_OF_ONE: Final = f"""
 WITH c AS (
-    UPDATE tasks t SET token = %(token)s, {_GRANT}
+    UPDATE tasks t SET token = %(token)s, {_GRANT.replace(_COLUMN, "%(column)s")}
      WHERE t.id = (SELECT id FROM tasks WHERE lane_id = %(lane)s AND {_CLAIMABLE} AND {_IN_ORDER}
                     ORDER BY rank LIMIT 1 FOR UPDATE SKIP LOCKED)
     RETURNING t.*),
 {_RECORDS}
-SELECT {LEAN_FACE} FROM c t
+SELECT {LEAN_FACE}, t.seq FROM c t
 """
 
 # Up to `limit` tasks of the first lanes; each gets a token of its own from the array, by its place among the picked.
@@ -97,7 +97,7 @@ c AS (
       FROM picked WHERE t.id = picked.id
     RETURNING t.*, picked.nth),
 {_RECORDS}
-SELECT {LEAN_FACE}, t.token FROM c t ORDER BY t.nth
+SELECT {LEAN_FACE}, t.seq, t.token FROM c t ORDER BY t.nth
 """
 
 
@@ -117,8 +117,9 @@ def _order(names: Names, want: Want) -> dict[str, Any]:
 
 def claim(
     conn: Connection, names: Names, want: Want, limit: int, stamp: Stamp, *, in_order_until: datetime
-) -> list[Claimed]:
-    """Up to ``limit`` fresh leases; none once the board's clock has reached ``in_order_until``."""
+) -> list[tuple[Claimed, int]]:
+    """Up to ``limit`` fresh leases, each with the number of the task's events; none once the board's clock has reached
+    ``in_order_until``."""
     values = {**_grant(want, stamp), "in_order_until": in_order_until}
     if limit == 1:
         token = secrets.randbits(64)
@@ -127,13 +128,15 @@ def claim(
         if only is None:
             row = conn.execute(_ONE, values | _order(names, want)).fetchone()
         else:
-            row = conn.execute(_ONE_OF_ONE, values | {"lane": only}).fetchone()
-        return [] if row is None else [_claimed(conn, names, row, token)]
+            layout = names.layout(conn, names.lane(conn, only).project_id)
+            values |= {"lane": only, "column": layout.column_for(ColumnRole.WORKING)}
+            row = conn.execute(_ONE_OF_ONE, values).fetchone()
+        return [] if row is None else [(_claimed(conn, names, row[:-1], token), row[-1])]
     tokens = [secrets.randbits(64) for _ in range(limit)]
     by_stored = {as_signed(token): token for token in tokens}
     values |= {**_order(names, want), "limit": limit, "tokens": list(by_stored)}
     rows = conn.execute(_MANY, values).fetchall()
-    return [_claimed(conn, names, row[:-1], by_stored[row[-1]]) for row in rows]
+    return [(_claimed(conn, names, row[:-2], by_stored[row[-1]]), row[-2]) for row in rows]
 
 
 def _claimed(conn: Connection, names: Names, row: Sequence[Any], token: int) -> Claimed:

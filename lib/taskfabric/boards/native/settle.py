@@ -1,7 +1,7 @@
-"""The ends of a run. Each is one guarded UPDATE on (id, epoch, token); no row means that the lease is lost.
+"""The ends of a run other than done (which has its own file), renewals, and what follows when a lease is lost.
 
-``done`` is one statement with its comment and event. The other ends are rare: one transaction that locks the row by
-its fence, asks the domain what follows, and writes that.
+Each write is guarded by (id, epoch, token); no row means that the lease is lost. An end is one transaction: it locks
+the row by its fence, asks the domain what follows, and writes that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 
 from taskfabric.boards.native.names import Connection, Names
 from taskfabric.boards.native.read import VISIBLE, eyes
-from taskfabric.boards.native.rows import FACE, LEAN_FACE, Remark, as_signed, record, reread, task_of
+from taskfabric.boards.native.rows import FACE, Remark, as_signed, record, reread, task_of
 from taskfabric.domain.comments import LineKind
 from taskfabric.domain.errors import FabricError, IllegalMove, LeaseLost, not_found
 from taskfabric.domain.lease import Fence, Renewal
@@ -30,6 +30,7 @@ from taskfabric.domain.outcome import (
     Parked,
     Released,
     Retry,
+    Unfinished,
     Waiting,
     WaitingOnChildren,
     after_failure,
@@ -57,36 +58,7 @@ HEAD_RANK: Final = (
     " (SELECT q.ready_column FROM queues q WHERE q.project_id = t.project_id)), t.rank) - 1048576"
 )
 
-_FENCE: Final = "t.id = %(task)s AND t.epoch = %(epoch)s AND t.token = %(token)s AND t.owner_id = %(me)s"
-
-# A human who did it himself also closes it; an agent's result stays open until somebody else verifies it.
-_DONE_SET: Final = f"""
-       {column_sql("done")}, producer_id = owner_id, verdict = v.verdict, date_completed = fabric_now(),
-       flags = (flags & ~24) | CASE WHEN v.verdict = 'fail' THEN 16 ELSE 0 END, is_active = NOT %(close)s,
-       status = CASE WHEN %(close)s THEN 'verified' ELSE 'done' END, {LET_GO}
-"""
-_TELL: Final = "CASE WHEN t.parent_id IS NOT NULL OR t.dependents > 0 THEN fabric_carry_end(t.id, 'working') END"
-_DONE: Final = f"""
-WITH c AS (
-    UPDATE tasks t SET {_DONE_SET.replace("v.verdict", "%(verdict)s::text")}
-     WHERE {_FENCE} RETURNING t.*),
-m AS (INSERT INTO comments (task_id, user_id, kind, epoch, text) SELECT id, %(me)s, 'note', epoch, %(note)s FROM c),
-j AS (INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, epoch, data)
-      SELECT told, id, seq, project_id, %(me)s, 'done', %(via)s, epoch, %(data)s::jsonb FROM c)
-SELECT {LEAN_FACE}, {_TELL} FROM c t
-"""
-_DONE_MANY: Final = f"""
-WITH v AS (SELECT * FROM unnest(%(tasks)s::bigint[], %(epochs)s::bigint[], %(tokens)s::bigint[], %(notes)s::text[],
-                                %(verdicts)s::text[]) AS v(id, epoch, token, note, verdict)),
-c AS (
-    UPDATE tasks t SET {_DONE_SET} FROM v
-     WHERE t.id = v.id AND t.epoch = v.epoch AND t.token = v.token AND t.owner_id = %(me)s
-    RETURNING t.*, v.note),
-m AS (INSERT INTO comments (task_id, user_id, kind, epoch, text) SELECT id, %(me)s, 'note', epoch, note FROM c),
-j AS (INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, epoch, data)
-      SELECT told, id, seq, project_id, %(me)s, 'done', %(via)s, epoch, jsonb_build_object('verdict', verdict) FROM c)
-SELECT {LEAN_FACE}, t.note, {_TELL} FROM c t
-"""
+FENCE: Final = "t.id = %(task)s AND t.epoch = %(epoch)s AND t.token = %(token)s AND t.owner_id = %(me)s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +70,7 @@ class EndRules:
 
 
 def settle(
-    conn: Connection, names: Names, fence: Fence, outcome: Outcome, stamp: Stamp, rules: EndRules
+    conn: Connection, names: Names, fence: Fence, outcome: Unfinished, stamp: Stamp, rules: EndRules
 ) -> Task | None:
     """The task as its run has ended, or None: the fence is not the current one, and nothing was changed."""
     values: dict[str, Any] = {
@@ -107,42 +79,10 @@ def settle(
         "token": as_signed(fence.token),
         "me": stamp.principal_id,
     }
-    if isinstance(outcome, Done):
-        values |= {
-            "close": stamp.is_human,
-            "verdict": outcome.verdict,
-            "note": outcome.note,
-            "via": stamp.via.value,
-            "data": f'{{"verdict": "{outcome.verdict}"}}',
-        }
-        row = conn.execute(_DONE, values).fetchone()
-        return None if row is None else task_of(conn, names, row[:-1], note=outcome.note)
-    row = conn.execute(f"SELECT fabric_now(), {FACE} FROM tasks t WHERE {_FENCE} FOR UPDATE", values).fetchone()
+    row = conn.execute(f"SELECT fabric_now(), {FACE} FROM tasks t WHERE {FENCE} FOR UPDATE", values).fetchone()
     if row is None:
         return None
     return end(conn, names, task_of(conn, names, row[1:]), row[0], outcome, stamp, rules)
-
-
-def settle_many(
-    conn: Connection, names: Names, ends: Sequence[tuple[Fence, Done]], stamp: Stamp
-) -> dict[tuple[int, int], Task]:
-    """The finished tasks by (id, epoch), in one statement; those that are missing have lost their lease."""
-    ordered = sorted(ends, key=lambda e: e[0].task_id)
-    rows = conn.execute(
-        _DONE_MANY,
-        {
-            "tasks": [f.task_id for f, _ in ordered],
-            "epochs": [f.epoch for f, _ in ordered],
-            "tokens": [as_signed(f.token) for f, _ in ordered],
-            "notes": [d.note for _, d in ordered],
-            "verdicts": [d.verdict for _, d in ordered],
-            "me": stamp.principal_id,
-            "via": stamp.via.value,
-            "close": stamp.is_human,
-        },
-    ).fetchall()
-    done = [task_of(conn, names, row[:-2], note=row[-2]) for row in rows]
-    return {(task.id, task.epoch): task for task in done}
 
 
 _TO_READY: Final = f"""
@@ -173,7 +113,7 @@ UPDATE tasks t SET is_active = false, flags = (flags & ~(1|2|4|8)) | 128, status
 
 
 def end(
-    conn: Connection, names: Names, task: Task, now: datetime, outcome: Outcome, stamp: Stamp, rules: EndRules
+    conn: Connection, names: Names, task: Task, now: datetime, outcome: Unfinished, stamp: Stamp, rules: EndRules
 ) -> Task:
     """A locked task ends its run this way; returns it as it then stands."""
     _End(conn, names, task, now, stamp, rules).carry_out(outcome)
@@ -188,10 +128,8 @@ class _End:
     ) -> None:
         self.conn, self.names, self.task, self.now, self.stamp, self.rules = conn, names, task, now, stamp, rules
 
-    def carry_out(self, outcome: Outcome) -> None:
+    def carry_out(self, outcome: Unfinished) -> None:
         match outcome:
-            case Done():
-                raise AssertionError("done has a statement of its own")
             case Parked():
                 self.park(outcome)
             case Waiting():

@@ -238,7 +238,8 @@ CREATE INDEX tasks_delayed ON tasks (date_started) WHERE delayed;
 -- NOT NULL": a fenced write's own condition would imply that, and a plan made on an empty table would then look for the
 -- fence among all leases.
 CREATE INDEX tasks_lease ON tasks (owner_id, lease_until) WHERE lease_until IS NOT NULL;
-CREATE INDEX tasks_cell ON tasks (project_id, column_id, rank) WHERE is_active;
+-- With id and swimlane, so that counting to a place in a long column stays in the index.
+CREATE INDEX tasks_cell ON tasks (project_id, column_id, rank) INCLUDE (swimlane_id, id) WHERE is_active;
 CREATE INDEX tasks_closed ON tasks (project_id, id) WHERE NOT is_active;
 CREATE INDEX tasks_agent ON tasks (creator_id, date_creation) WHERE by_agent;
 CREATE INDEX tasks_agent_open ON tasks (creator_id) WHERE by_agent AND is_active;

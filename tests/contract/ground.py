@@ -1,0 +1,142 @@
+"""The ground on which the contract stands: one database and one server for the whole session, as new before each test.
+
+A database a test costs most of a second on a busy machine (its files, its connections, the plans of all statements),
+and there are hundreds of tests here, each of them twice. So the rows of the first day are kept beside the board and
+put back, and everything that remembers anything (the board, the hallway, the application) is made anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, LiteralString
+
+import uvicorn
+from psycopg import sql
+from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
+
+from taskfabric.db.pool import Database
+from taskfabric.settings import Settings, load
+from taskfabric.stores.signal import Bus
+from taskfabric.surfaces.app import configuration, create_app, listening
+from taskfabric.testing import TestDatabase
+from taskfabric.wiring import House
+
+_PATIENCE: Final = 20.0  # seconds before a test gives up; nothing here takes that long
+# In the order in which rows may come: each table after those that it names.
+_FIRST_DAY: Final = ("users", "projects", "project_has_users", "columns", "swimlanes", "queues")
+_LATER: Final = (
+    *("credentials", "project_has_metadata", "lanes", "tasks", "task_texts", "submissions", "comments", "tags"),
+    *("task_has_tags", "task_has_links", "task_has_files", "task_has_metadata", "late_results", "journal", "restores"),
+)
+
+
+class Ground:
+    """The session's database. ``reset`` needs ``remember`` to have been called on the first day."""
+
+    def __init__(self, tested: TestDatabase, home: Path) -> None:
+        self.tested = tested
+        self.home = home
+        self.settings: Settings = load(env={}, home=home, overrides={"server.port": 0, "server.threads": 2})
+        self.database = Database(tested.dsn, size=self.settings.board.pool_size, name="test")
+        self.bus = Bus(tested.dsn)
+        self._conn = tested.connect()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.bus.close()
+        self.database.close()
+
+    def remember(self) -> None:
+        """What there is now is what a reset brings back."""
+        self._conn.execute("CREATE SCHEMA kept")
+        put: list[sql.Composable] = [sql.SQL("DELETE FROM {};").format(self._name(t)) for t in reversed(_LATER)]
+        put += [sql.SQL("DELETE FROM {};").format(self._name(t)) for t in reversed(_FIRST_DAY)]
+        for table in _FIRST_DAY:
+            kept = sql.Identifier("kept", table)
+            self._conn.execute(sql.SQL("CREATE TABLE {} AS TABLE {}").format(kept, self._name(table)))
+            put.append(sql.SQL("INSERT INTO {} OVERRIDING SYSTEM VALUE TABLE {};").format(self._name(table), kept))
+        body = sql.SQL("BEGIN {} UPDATE fabric_clock SET at = NULL; END").format(sql.SQL(" ").join(put))
+        self._conn.execute(
+            sql.SQL("CREATE FUNCTION kept.bring_back() RETURNS void LANGUAGE plpgsql AS {}").format(
+                sql.Literal(body.as_string(self._conn))
+            )
+        )
+
+    def reset(self) -> None:
+        """The board is as on the first day, and its clock runs."""
+        self._conn.execute("SELECT kept.bring_back()")
+
+    def rows(self, query: LiteralString, *values: object) -> list[tuple[Any, ...]]:
+        """What the database itself says, for assertions."""
+        return list(self._conn.execute(query, values).fetchall())
+
+    def _name(self, table: str) -> sql.Identifier:
+        return sql.Identifier("public", table)
+
+
+class Server:
+    """One uvicorn for the session, on a thread; which application answers is exchanged for each test."""
+
+    def __init__(self) -> None:
+        self._app: Starlette | None = None
+        self._up = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._sock = listening("127.0.0.1", 0)
+        self._server = uvicorn.Server(configuration(self))
+        self._thread = threading.Thread(target=lambda: self._server.run(sockets=[self._sock]), name="server")
+        self.port: int = self._sock.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._thread.start()
+        assert self._up.wait(_PATIENCE)
+
+    def close(self) -> None:
+        """Stop."""
+        self._server.should_exit = True
+        self._thread.join(_PATIENCE)
+        self._sock.close()
+        assert not self._thread.is_alive()
+
+    @contextlib.contextmanager
+    def serving(self, house: House) -> Iterator[None]:
+        """This house is what the server serves; nothing of it runs any more afterwards."""
+        app, before = create_app(house), self._app
+        life = app.router.lifespan_context(app)
+        self._on_loop(life.__aenter__())
+        self._app = app
+        try:
+            yield
+        finally:
+            self._app = before
+            app.state.edge.dismiss()
+            self._on_loop(life.__aexit__(None, None, None))
+
+    def _on_loop(self, work: Any) -> None:
+        assert self._loop is not None
+
+        async def done() -> None:
+            await work
+
+        asyncio.run_coroutine_threadsafe(done(), self._loop).result(_PATIENCE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        assert self._app is not None, "a call came between two tests"
+        await self._app(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._loop = asyncio.get_running_loop()
+                self._up.set()
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await send({"type": "lifespan.shutdown.complete"})
+                return
