@@ -1,0 +1,38 @@
+"""A provider's limit, classified once at the edge: what it is, which window, until when, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class LimitClass(StrEnum):
+    """What a provider's answer means for the account."""
+
+    OK = "ok"
+    WARNING = "warning"  # stop starting background work
+    THROTTLE = "throttle"  # wait a moment, the account is fine
+    OVERLOAD = "overload"  # the provider has trouble: back off, no cool-down of the account
+    EXHAUSTED = "exhausted"  # the account is closed until the reset
+    UNKNOWN = "unknown"
+
+
+class Confidence(StrEnum):
+    """How sure the reset instant is."""
+
+    EXACT = "exact"
+    HOST_ZONE = "host-zone"  # read in the machine's own zone, for want of another
+    AMBIGUOUS = "ambiguous"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """The classifier's answer."""
+
+    cls: LimitClass
+    window: str = ""  # short, minute, five_hour, daily, weekly, monthly, …
+    reset: datetime | None = None  # UTC
+    confidence: Confidence = Confidence.UNKNOWN
+    evidence: str = ""  # the words or headers it was read from, at most 200 characters
