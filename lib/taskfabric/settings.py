@@ -133,6 +133,18 @@ class Auth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Keeper:
+    """How often the keeper and the schedules look, and when a person is reminded."""
+
+    every: timedelta
+    cron_every: timedelta
+    escalate_after: timedelta
+    question_span: timedelta
+    zabbix: str  # host:port of a Zabbix server or proxy; "" = none
+    zabbix_host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
     """What the programs write down, and how much of it is kept."""
 
@@ -151,6 +163,7 @@ class Settings:
     limits: Limits
     journal: Journal
     auth: Auth
+    keeper: Keeper
     log: Log
 
     def show(self) -> dict[str, object]:
@@ -431,5 +444,17 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         (limits.title >= 1, "limits.title must be at least 1"),
         (auth.failures_before_delay >= 1, "auth.failures_before_delay must be at least 1"),
         (auth.pin_tries >= 1, "auth.pin_tries must be at least 1"),
+        (
+            timedelta(seconds=1) <= settings.keeper.every <= board.lease,
+            "keeper.every must lie between 1s and board.lease",
+        ),
+        (
+            timedelta(seconds=1) <= settings.keeper.cron_every <= timedelta(minutes=5),
+            "keeper.cron_every must lie between 1s and 5m, or slots would come late",
+        ),
+        (
+            not settings.keeper.zabbix or re.fullmatch(r"[^\s:/]+:\d{1,5}", settings.keeper.zabbix) is not None,
+            'keeper.zabbix must be written host:port, or be ""',
+        ),
     )
     return (sentence for holds, sentence in rules if not holds)

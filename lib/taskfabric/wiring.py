@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from taskfabric import __version__
+from taskfabric import __version__, assets
 from taskfabric.boards.native.board import BoardRules, NativeBoard
 from taskfabric.boards.native.journal import NativeJournal
+from taskfabric.boards.native.keeping import NativeKeeping
 from taskfabric.boards.native.projects import NativeProjects
 from taskfabric.db import backup as saving
 from taskfabric.db.backup import Restored
@@ -33,13 +34,21 @@ from taskfabric.ports.credentials import Credentials, NewPrincipal
 from taskfabric.ports.files import Files
 from taskfabric.ports.journal import Journal
 from taskfabric.ports.projects import Projects
-from taskfabric.services.desk import Rules
+from taskfabric.services.desk import FleetPorts, Rules
 from taskfabric.services.hallway import Hallway
+from taskfabric.services.upkeep import Upkeep
 from taskfabric.settings import Settings
+from taskfabric.stores.cards import CardFolder
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.files import FileStore
+from taskfabric.stores.ledger import PostgresLedger
+from taskfabric.stores.notifier import AppriseNotifier
+from taskfabric.stores.outbox import OutboxStore
 from taskfabric.stores.signal import Bus
+from taskfabric.stores.slots import SlotStore
+from taskfabric.stores.standing import PostgresStanding
 
+WORKER_TOKEN: Final = "worker of the fabric's machine"
 SYSTEM: Final = Stamp(principal_id=0, name="fabric", kind=Kind.SERVICE, trust=Trust.TRUSTED, via=Via.SYSTEM)
 
 
@@ -84,6 +93,8 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         journal=journal,
         files=files,
         signal=signal,
+        upkeep=upkeep(database, signal, home),
+        fleet=fleet(database, home),
         rules=rules(settings),
         version=__version__,
     )
@@ -98,6 +109,78 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         signal=signal,
         hallway=hallway,
     )
+
+
+def fleet(database: Database, home: Path) -> FleetPorts:
+    """What the verbs about agents stand on: the cards that ship and over them those of ``home``, and the tables."""
+    shipped = assets.root() / "cards"
+    return FleetPorts(
+        cards=CardFolder([shipped, home / "cards"]),
+        ledger=PostgresLedger(database),
+        standing=PostgresStanding(database),
+    )
+
+
+def sync_cards(house: House) -> dict[str, str]:
+    """Every enabled card of an agent has its principal and its queue; what could not be done, by card."""
+    return house.hallway.manning.man()
+
+
+def upkeep(database: Database, signal: Bus, home: Path) -> Upkeep:
+    """What the keeper, the schedules and the notifications stand on; ``home`` has their files."""
+    return Upkeep(
+        keeping=NativeKeeping(database, signal),
+        slots=SlotStore(database),
+        outbox=OutboxStore(database),
+        notifier=AppriseNotifier(home / "notify.toml"),
+        schedules=lambda: schedules_text(home),
+    )
+
+
+def schedules_text(home: Path) -> tuple[str, str]:
+    """``schedules.toml`` of this home, else the one that ships (which runs nothing); and its name."""
+    file = home / "schedules.toml"
+    try:
+        return file.read_text(encoding="utf-8"), file.name
+    except FileNotFoundError:
+        return assets.read_text("config/schedules.toml"), "config/schedules.toml"
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{file.name} cannot be read: {type(error).__name__}", source=file.name) from error
+
+
+def service_token(house: House, name: str, kept: str = "") -> str:
+    """A token of the fabric's own service of this name, which is made if it is missing; ``kept`` if that still works.
+
+    Raises BadInput if the name belongs to somebody else."""
+    caller = house.credentials.authenticate(kept) if kept else None
+    if caller is not None and caller.principal.name == name and caller.principal.kind is Kind.SERVICE:
+        return kept
+    found = house.credentials.principal(name)
+    if found is None:
+        new = NewPrincipal(name=name, kind=Kind.SERVICE, trust=Trust.TRUSTED)
+        found = house.credentials.add_principal(new, SYSTEM)
+    if found.kind is not Kind.SERVICE:
+        raise BadInput(f"{name} is a service of the fabric, and the account of that name is none", name=name)
+    house.credentials.revoke_all(found.id, SYSTEM)
+    token, _ = house.credentials.create_token(found.id, name="this machine", via=Via.TOKEN, stamp=SYSTEM)
+    return token
+
+
+def worker_token(house: House, name: str, kept: str = "") -> str:
+    """A token for the worker of this agent on this machine; ``kept`` if that still works, else one in its place.
+
+    Other tokens of the agent stay as they are. Raises BadInput if there is no such agent."""
+    caller = house.credentials.authenticate(kept) if kept else None
+    if caller is not None and caller.principal.name == name and caller.run is None:
+        return kept
+    agent = house.credentials.principal(name)
+    if agent is None or agent.kind is not Kind.AGENT or not agent.active:
+        raise BadInput(f"there is no agent called {name[:63]!r}", next="`fabric agents check` tells why", name=name)
+    for old in house.credentials.tokens(agent.id):
+        if old.name == WORKER_TOKEN and not old.revoked:
+            house.credentials.revoke_token(old.id, SYSTEM)
+    token, _ = house.credentials.create_token(agent.id, name=WORKER_TOKEN, via=Via.TOKEN, stamp=SYSTEM)
+    return token
 
 
 def rules(settings: Settings) -> Rules:
@@ -263,8 +346,13 @@ __all__ = [
     "ensure_queues",
     "first_administrator",
     "first_human",
+    "fleet",
     "local_token",
     "open_cluster",
     "restore",
     "rules",
+    "service_token",
+    "sync_cards",
+    "upkeep",
+    "worker_token",
 ]

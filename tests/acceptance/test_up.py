@@ -126,11 +126,13 @@ def test_a_second_start_prints_where_it_runs_as_one_line_for_programs(home: Home
     assert "it runs already" in home.run("up")
 
 
-def test_a_fresh_board_has_three_queues_with_a_task_each(home: Home) -> None:
+def test_a_fresh_board_has_three_queues_with_a_task_each_and_one_for_each_enabled_card(home: Home) -> None:
+    enabled = [agent["name"] for agent in home.json("agents") if agent["enabled"]]
     assert {(q["name"], q["kind"]) for q in home.json("queue", "list")} == {
         ("alice", "inbox"),
         ("helper", "agent"),
         ("pool", "pool"),
+        *((name, "agent") for name in enabled),
     }
     assert {task["queue"] for task in home.json("list")} >= {"alice", "helper", "pool"}
 
@@ -148,7 +150,7 @@ def test_a_second_terminal_submits_claims_finishes_and_another_verifies(home: Ho
 
 
 def test_what_only_the_owner_may_read_only_the_owner_can_read(home: Home) -> None:
-    for name in ("credentials", "runtime.json", "logs/server.log", "logs/supervisor.log"):
+    for name in ("credentials", "services.json", "runtime.json", "logs/server.log", "logs/supervisor.log"):
         assert stat.S_IMODE((home.data / name).stat().st_mode) == 0o600, name
     assert stat.S_IMODE(home.data.stat().st_mode) == 0o700
 
@@ -162,16 +164,18 @@ def test_status_logs_and_doctor_tell_what_runs(home: Home) -> None:
 
 
 def test_the_credentials_are_not_handed_to_the_children(home: Home) -> None:
-    (child,) = home.runtime["children"]
-    environ = Path(f"/proc/{child['pid']}/environ")
-    if environ.exists():
-        assert home.json("up")["token"].encode() not in environ.read_bytes()
+    token = home.json("up")["token"].encode()
+    for child in home.runtime["children"]:
+        environ = Path(f"/proc/{child['pid']}/environ")
+        if environ.exists():
+            assert token not in environ.read_bytes()
 
 
 def test_a_server_that_is_killed_is_started_again_and_nothing_is_lost(home: Home) -> None:
     """G5."""
     number = home.json("submit", "survive")["id"]
-    (child,) = home.runtime["children"]
+    child = home.runtime["children"][0]
+    assert child["name"] == "server"
     os.kill(child["pid"], signal.SIGKILL)
     eventually(lambda: home.runtime["children"][0]["pid"] not in (None, child["pid"]))
     eventually(lambda: home.json("status")["answers"])

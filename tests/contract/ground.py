@@ -32,6 +32,8 @@ _FIRST_DAY: Final = ("users", "projects", "project_has_users", "columns", "swiml
 _LATER: Final = (
     *("credentials", "project_has_metadata", "lanes", "tasks", "task_texts", "submissions", "comments", "tags"),
     *("task_has_tags", "task_has_links", "task_has_files", "task_has_metadata", "late_results", "journal", "restores"),
+    *("accounts", "spendings", "pauses", "worker_reports", "chunks"),
+    *("turns", "told", "digests", "schedules", "schedule_slots", "outbox"),
 )
 
 

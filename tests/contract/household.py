@@ -34,7 +34,7 @@ from taskfabric.services.verbs import FenceArg, RunToken
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.files import FileStore
 from taskfabric.testing import TestClock
-from taskfabric.wiring import SYSTEM, House
+from taskfabric.wiring import SYSTEM, House, fleet, upkeep
 from tests.contract.ground import Ground, Server
 
 POOL: Final = "pool"
@@ -103,6 +103,8 @@ class Household:
             journal=self.journal,
             files=self.files,
             signal=self.ground.bus,
+            upkeep=upkeep(self.ground.database, self.ground.bus, self.ground.home),
+            fleet=fleet(self.ground.database, self.ground.home),
             rules=rules,
             version="0",
         )

@@ -264,7 +264,7 @@ def test_every_service_of_compose_has_a_health_check_and_keeps_its_data_in_a_nam
 
 
 def test_our_own_services_of_compose_run_without_root_and_can_write_only_their_volume() -> None:
-    for name in ("server", "keeper", "worker"):
+    for name in ("server", "worker"):
         service = COMPOSE["services"][name]
         assert service["user"].split(":")[0] not in ("", "0", "root")
         assert service["read_only"] is True
@@ -289,7 +289,7 @@ def test_what_compose_sets_are_settings_and_its_env_file_explains_the_rest() -> 
     for name in re.findall(r"(?<!\$)\$\{([A-Z_]+)", written):
         assert re.search(rf"^{name}=$", example, re.MULTILINE), name
     clients = {"FABRIC_HOME", "FABRIC_URL", "FABRIC_TOKEN", "FABRIC_DB_PASSWORD"}
-    for service in ("server", "keeper", "worker"):
+    for service in ("server", "worker"):
         names = {name for name in COMPOSE["services"][service]["environment"] if name.startswith("FABRIC_")}
         assert names <= set(VARIABLES) | clients
     for name in re.findall(r"^# (FABRIC_[A-Z_]+)=", example, re.MULTILINE):

@@ -59,9 +59,10 @@ class Window:
 
     name: str  # five_hour, daily, …
     length: timedelta
-    limit: int  # runs (or units) in it
+    limit: int  # units in it
     calendar: str = ""  # "" = rolling; day | week | month = resets with the calendar in the card's zone
     reserve: float = 0.2  # share kept for interactive work near the end
+    unit: str = "runs"  # runs | tokens | cents (a budget); what is counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

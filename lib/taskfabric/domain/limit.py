@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
+
+_DOUBT: Final = timedelta(minutes=5)  # added to a reset that was read in a guessed zone
 
 
 class LimitClass(StrEnum):
@@ -36,3 +39,10 @@ class Limit:
     reset: datetime | None = None  # UTC
     confidence: Confidence = Confidence.UNKNOWN
     evidence: str = ""  # the words or headers it was read from, at most 200 characters
+
+    @property
+    def reopens(self) -> datetime | None:
+        """The reset; five minutes later where its zone was guessed or the clock time is doubtful; None if unknown."""
+        if self.reset is None or self.confidence is Confidence.EXACT:
+            return self.reset
+        return self.reset + _DOUBT

@@ -162,6 +162,7 @@ class Hindrance(StrEnum):
     CHILDREN = "children"
     BLOCKERS = "blockers"
     NOT_BEFORE = "not-before"
+    CLOSED = "closed"  # it could be claimed, but every agent that fits is closed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

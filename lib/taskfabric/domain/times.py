@@ -70,9 +70,9 @@ def _read(wanted: str, now: datetime, zone: tzinfo) -> datetime | None:
         at = _clock(named["time"] or "00:00")
         match named["day"]:
             case "today":
-                return _instant(now.date(), at, zone)
+                return local_instant(now.date(), at, zone)
             case "tomorrow":
-                return _instant(now.date() + timedelta(days=1), at, zone)
+                return local_instant(now.date() + timedelta(days=1), at, zone)
             case word:
                 weekday = next((i for i, day in enumerate(_DAYS) if word in (day, day[:3])), None)
                 return None if weekday is None else _next(now, at, zone, weekday=weekday)
@@ -84,7 +84,7 @@ def _read_iso(match: re.Match[str], zone: tzinfo) -> datetime:
     at = time.fromisoformat(match["time"] or "00:00")
     match match["zone"]:
         case None:
-            return _instant(day, at, zone)
+            return local_instant(day, at, zone)
         case "z" | "utc":
             return datetime.combine(day, at, UTC)
         case offset:
@@ -97,13 +97,13 @@ def _next(now: datetime, at: time, zone: tzinfo, *, weekday: int | None) -> date
     for ahead in range(9):
         day = now.date() + timedelta(days=ahead)
         if weekday is None or day.weekday() == weekday:
-            moment = _instant(day, at, zone)
+            moment = local_instant(day, at, zone)
             if moment > now.astimezone(UTC):
                 return moment
     return None
 
 
-def _instant(day: date, at: time, zone: tzinfo) -> datetime:
+def local_instant(day: date, at: time, zone: tzinfo) -> datetime:
     """This local time as an instant: the later one where the clocks skip or repeat it."""
     return max(datetime.combine(day, at.replace(fold=fold), zone).astimezone(UTC) for fold in (0, 1))
 

@@ -67,6 +67,19 @@ class Credentials(Protocol):
     def add_principal(self, new: NewPrincipal, stamp: Stamp) -> Principal:
         """Raises BadInput if the name is taken."""
 
+    def describe(
+        self,
+        principal_id: int,
+        *,
+        trust: Trust,
+        tiers: Sequence[str] | None,
+        capabilities: Sequence[str],
+        concurrency: int,
+        stamp: Stamp,
+    ) -> bool:
+        """The agent is as its card says; whether that is a change. In the journal. Raises NotFound for another kind of
+        account."""
+
     def set_active(self, principal_id: int, active: bool, stamp: Stamp) -> None:
         """A disabled principal's tokens answer nobody; its leases run out by themselves."""
 

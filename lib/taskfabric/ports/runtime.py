@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from taskfabric.domain.card import AgentCard
 from taskfabric.domain.lease import Fence
@@ -38,6 +38,8 @@ class Job:
     workspace: Path = Path()  # a folder of this run's own
     url: str = ""  # the fabric's address, for programs that the run starts
     run_token: str = ""  # acts as the holder inside this run, until it ends; never shown to a model
+    # Makes a child of the task, with the fields of a submission; raises the errors of one. None: not granted.
+    submit: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     deadline: datetime | None = None  # by the worker's clock: max_runtime from now
 
 

@@ -12,11 +12,14 @@ from taskfabric.domain.queue import Queue
 from taskfabric.domain.task import Task
 from taskfabric.domain.tier import DEFAULT_THRESHOLDS
 from taskfabric.ports.board import Board
+from taskfabric.ports.cards import Cards
 from taskfabric.ports.credentials import Credentials
 from taskfabric.ports.files import Files
 from taskfabric.ports.journal import Journal
+from taskfabric.ports.ledger import Ledger
 from taskfabric.ports.projects import Projects
 from taskfabric.ports.signal import Signal
+from taskfabric.ports.standing import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,15 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPorts:
+    """What the verbs about agents stand on."""
+
+    cards: Cards
+    ledger: Ledger
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
     """The ports and the rules; every room of the hallway works at one desk."""
 
@@ -54,8 +66,21 @@ class Desk:
     journal: Journal
     files: Files
     signal: Signal
+    fleet: FleetPorts
     rules: Rules
     version: str
+
+    @property
+    def cards(self) -> Cards:
+        return self.fleet.cards
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.fleet.ledger
+
+    @property
+    def standing(self) -> Standing:
+        return self.fleet.standing
 
     def see(self, caller: Caller, task_id: int) -> Task:
         """The task, whole. Raises NotFound if it is not there or the caller may not see it, Refused if he may see

@@ -9,13 +9,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from taskfabric.domain.errors import BadInput
 from taskfabric.domain.principal import Caller, Viewer
 from taskfabric.domain.status import Status
 from taskfabric.ports.board import Filter
+from taskfabric.services import schedules
 from taskfabric.services.desk import Desk
+from taskfabric.services.fleet_roster import FleetRoster
+from taskfabric.services.upkeep import Upkeep
 from taskfabric.services.verbs import Check
 from taskfabric.services.verbs import Doctor as DoctorVerb
 
+_SILENT: Final = 600.0  # seconds after the last round of the keeper
 _SKEW: Final = 5.0  # seconds between the board's clock and this machine's
 _CODE: Final = re.compile(r"^import[ \t]", re.MULTILINE)  # such a line of a .pth file is run at every start
 # Files that the tools which make an environment put there themselves.
@@ -25,14 +30,40 @@ _USUAL: Final = re.compile(r"(distutils-precedence|_virtualenv|__editable__[\w.-
 class Doctor:
     """The checks of one look; each says what was seen, and what to do if that is not well."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, fleet: FleetRoster, upkeep: Upkeep) -> None:
         self._desk = desk
+        self._upkeep = upkeep
+        self._fleet = fleet
 
     def checks(self, caller: Caller, verb: DoctorVerb) -> list[Check]:
         found = [*self._board(), *self._tasks(caller)]
         if caller.principal.is_human and caller.principal.is_admin:
-            found += [*self._queues(), *self._pins(), *_code_at_start()]
+            found += [*self._queues(), *self._fleet.doctor(), *self._services(), *self._pins(), *_code_at_start()]
         return found
+
+    def _services(self) -> Iterator[Check]:
+        """The schedules and the notifications, as far as their files say; and whether the keeper makes its rounds."""
+        problem = self._upkeep.notifier.problem()
+        if problem:
+            yield Check(name="notify", state="warn", text=problem, next="the last good settings stay in force")
+        try:
+            content, source = self._upkeep.schedules()
+            wrong = [one for one in schedules.read(content, source).values() if isinstance(one, BadInput)]
+        except BadInput as unreadable:
+            wrong = [unreadable]
+        for one in wrong:
+            yield Check(name="schedules", state="warn", text=one.message, next=one.next)
+        ago = self._upkeep.keeping.figures()["last_round_seconds"].get("keeper")
+        if ago is None or ago > _SILENT:
+            said = "has made no round yet" if ago is None else f"made its last round {ago:.0f} s ago"
+            yield Check(
+                name="keeper",
+                state="warn",
+                text=f"the keeper {said}; work flows without it, reminders and digests do not",
+                next="`fabric up` runs one, and `fabric logs keeper` has its words",
+            )
+        else:
+            yield Check(name="keeper", state="ok", text="the keeper makes its rounds")
 
     def _board(self) -> Iterator[Check]:
         hi = self._desk.board.hello()

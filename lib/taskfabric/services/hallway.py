@@ -19,16 +19,23 @@ from taskfabric.ports.files import Files
 from taskfabric.ports.journal import Journal
 from taskfabric.ports.projects import Projects
 from taskfabric.ports.signal import Signal
-from taskfabric.services import policy, verbs
-from taskfabric.services.desk import Desk, Rules
+from taskfabric.services import fleet_verbs, keeper_verbs, policy, verbs
+from taskfabric.services.cron import Cron
+from taskfabric.services.desk import Desk, FleetPorts, Rules
 from taskfabric.services.doctor import Doctor
 from taskfabric.services.drain import Draining
+from taskfabric.services.fleet import Fleet
+from taskfabric.services.fleet_roster import FleetRoster
+from taskfabric.services.keeping import Keeping
+from taskfabric.services.letters import Post
+from taskfabric.services.manning import Manning
 from taskfabric.services.people import Deciding
 from taskfabric.services.projects import Arranging
 from taskfabric.services.reading import Reading
 from taskfabric.services.roster import Roster
 from taskfabric.services.submit import Submitting
 from taskfabric.services.tokens import Tokens
+from taskfabric.services.upkeep import KEEPER, Upkeep
 from taskfabric.services.waiting import Waiting
 
 log = logging.getLogger(__name__)
@@ -49,6 +56,8 @@ class Hallway:
         journal: Journal,
         files: Files,
         signal: Signal,
+        upkeep: Upkeep,
+        fleet: FleetPorts,
         rules: Rules,
         version: str,
     ) -> None:
@@ -59,9 +68,11 @@ class Hallway:
             journal=journal,
             files=files,
             signal=signal,
+            fleet=fleet,
             rules=rules,
             version=version,
         )
+        self._kept: Final = upkeep
         draining = Draining(self._desk)
         self.rules: Final = rules
         self.waiting: Final = Waiting(self._desk, draining)
@@ -70,6 +81,10 @@ class Hallway:
         self._taking(draining)
         self._making_and_reading()
         self._people()
+        self.manning: Final = Manning(self._desk)
+        self._fleet(draining)
+        self.post: Final = Post(self._desk, upkeep)
+        self._upkeep(upkeep)
         missing = [kind.__name__ for kind in verbs.BY_METHOD.values() if kind not in self._answers]
         if missing:
             raise FabricError(f"no one answers {', '.join(missing)}")
@@ -106,7 +121,6 @@ class Hallway:
         on(verbs.Tree, reading.tree)
         on(verbs.Why, reading.why)
         on(verbs.Download, reading.download)
-        on(verbs.Doctor, Doctor(self._desk).checks)
 
     def _people(self) -> None:
         on, deciding, roster, tokens = self._on, Deciding(self._desk), Roster(self._desk), Tokens(self._desk)
@@ -131,6 +145,35 @@ class Hallway:
         on(verbs.RevokeToken, tokens.revoke)
         on(verbs.ListTokens, tokens.shown)
         on(verbs.RunToken, tokens.run)
+
+    def _fleet(self, draining: Draining) -> None:
+        on, fleet, roster = self._on, Fleet(self._desk, draining, self.manning), FleetRoster(self._desk, self.manning)
+        on(fleet_verbs.Card, fleet.card)
+        on(fleet_verbs.Report, fleet.report)
+        on(fleet_verbs.Limited, fleet.limited)
+        on(fleet_verbs.Reserve, fleet.reserve)
+        on(fleet_verbs.Spent, fleet.spent)
+        on(fleet_verbs.Chunks, fleet.chunks)
+        on(fleet_verbs.ReadChunks, fleet.read_chunks)
+        on(fleet_verbs.Agents, roster.agents)
+        on(fleet_verbs.CheckCards, roster.check)
+        on(fleet_verbs.Pause, roster.pause)
+        on(fleet_verbs.Resume, roster.resume)
+        on(verbs.Doctor, Doctor(self._desk, roster, self._kept).checks)
+
+    def _upkeep(self, upkeep: Upkeep) -> None:
+        on, keeping = self._on, Keeping(self._desk, upkeep)
+        cron = Cron(self._desk, upkeep, Submitting(self._desk))
+        on(keeper_verbs.Turn, keeping.turn)
+        on(keeper_verbs.Watch, keeping.watch)
+        on(keeper_verbs.Tell, keeping.tell)
+        on(keeper_verbs.Mend, keeping.mend)
+        on(keeper_verbs.Readers, keeping.readers)
+        on(keeper_verbs.Digest, keeping.digest)
+        on(keeper_verbs.Metrics, keeping.metrics)
+        on(keeper_verbs.Tick, cron.tick)
+        on(keeper_verbs.ListSlots, cron.shown)
+        on(keeper_verbs.Letters, self.post.shown)
 
     def _on(self, kind: type[V], answer: Callable[[Caller, V], Any]) -> None:
         self._answers[kind] = answer
@@ -164,7 +207,9 @@ class Hallway:
             log.warning("refusal not journaled verb=%s reason=%s", verb.method, lost.message)
 
     def _sweep(self, caller: Caller, verb: verbs.Sweep) -> Swept:
-        if caller.principal.kind is not Kind.SERVICE or caller.via is not Via.SYSTEM:
+        me = caller.principal
+        service = me.kind is Kind.SERVICE and (caller.via is Via.SYSTEM or me.name == KEEPER)
+        if not service or caller.run is not None:
             policy.need_admin(caller, "sweeping")
         return self._desk.board.sweep(verb.limit, caller.stamp())
 

@@ -14,6 +14,7 @@ from taskfabric.domain.task import Kin, Task, Thread
 from taskfabric.ports.board import Filter
 from taskfabric.services import policy, text, verbs
 from taskfabric.services.desk import Desk
+from taskfabric.services.openings import Openings
 
 _OPEN = tuple(status for status in Status if status in OPEN_STATUSES)
 
@@ -23,6 +24,7 @@ class Reading:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._openings = Openings(desk)
 
     def hello(self, caller: Caller, verb: verbs.Hello) -> verbs.Greeting:
         hi = self._desk.board.hello()
@@ -106,6 +108,8 @@ class Reading:
             claimers = tuple(p.name for p in members if self._fits(p, task))
             if not claimers:
                 reasons = [Reason(kind=Hindrance.STATUS, text=_nobody(task))]
+            elif (closed := self._openings.all_closed(claimers)) is not None:
+                reasons = [closed]
         return verbs.Explanation(
             task=task,
             claimable=claimable,

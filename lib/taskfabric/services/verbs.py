@@ -48,6 +48,18 @@ from taskfabric.services.answers import Greeting as Greeting
 from taskfabric.services.args import FenceArg as FenceArg
 from taskfabric.services.args import FileArg as FileArg
 from taskfabric.services.args import Page, Priority, Score, TaskId, Text, Word, sound
+from taskfabric.services.fleet_verbs import Agents as Agents
+from taskfabric.services.fleet_verbs import Card as Card
+from taskfabric.services.fleet_verbs import CheckCards as CheckCards
+from taskfabric.services.fleet_verbs import Chunks as Chunks
+from taskfabric.services.fleet_verbs import LimitArg as LimitArg
+from taskfabric.services.fleet_verbs import Limited as Limited
+from taskfabric.services.fleet_verbs import Pause as Pause
+from taskfabric.services.fleet_verbs import ReadChunks as ReadChunks
+from taskfabric.services.fleet_verbs import Report as Report
+from taskfabric.services.fleet_verbs import Reserve as Reserve
+from taskfabric.services.fleet_verbs import Resume as Resume
+from taskfabric.services.fleet_verbs import Spent as Spent
 from taskfabric.services.house_verbs import AddUser as AddUser
 from taskfabric.services.house_verbs import CreateQueue as CreateQueue
 from taskfabric.services.house_verbs import CreateToken as CreateToken
@@ -61,6 +73,16 @@ from taskfabric.services.house_verbs import RevokeToken as RevokeToken
 from taskfabric.services.house_verbs import RunToken as RunToken
 from taskfabric.services.house_verbs import SetMember as SetMember
 from taskfabric.services.house_verbs import SetPin as SetPin
+from taskfabric.services.keeper_verbs import Digest as Digest
+from taskfabric.services.keeper_verbs import Letters as Letters
+from taskfabric.services.keeper_verbs import ListSlots as ListSlots
+from taskfabric.services.keeper_verbs import Mend as Mend
+from taskfabric.services.keeper_verbs import Metrics as Metrics
+from taskfabric.services.keeper_verbs import Readers as Readers
+from taskfabric.services.keeper_verbs import Tell as Tell
+from taskfabric.services.keeper_verbs import Tick as Tick
+from taskfabric.services.keeper_verbs import Turn as Turn
+from taskfabric.services.keeper_verbs import Watch as Watch
 
 
 class Hello(Verb[Greeting]):

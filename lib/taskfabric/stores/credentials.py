@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -21,7 +21,7 @@ from psycopg.errors import UniqueViolation
 
 from taskfabric.db.pool import Database
 from taskfabric.domain.errors import BadInput, Refused, Unavailable, not_found
-from taskfabric.domain.principal import Caller, Principal, RunRef, Stamp, Via
+from taskfabric.domain.principal import Caller, Principal, RunRef, Stamp, Trust, Via
 from taskfabric.ports.credentials import Credential, NewPrincipal
 from taskfabric.stores import pin as pins
 from taskfabric.stores.credential_rows import (
@@ -183,6 +183,41 @@ class PostgresCredentials:
             raise BadInput(f"the name {new.name!r} is taken", next="choose another name", field="name") from None
         self._forget(made.id)
         return made
+
+    def describe(
+        self,
+        principal_id: int,
+        *,
+        trust: Trust,
+        tiers: Sequence[str] | None,
+        capabilities: Sequence[str],
+        concurrency: int,
+        stamp: Stamp,
+    ) -> bool:
+        """The agent is as its card says; whether that is a change. Raises NotFound for another kind of account."""
+        look = f"SELECT {PRINCIPAL} FROM users u WHERE id = %s AND kind = 'agent' FOR UPDATE"
+        with self._database.transaction() as conn:
+            row = one(conn, look, (principal_id,))
+            if row is None:
+                raise not_found("agent")
+            was = principal_of(row)
+            wanted = replace(
+                was,
+                trust=trust,
+                tiers=None if tiers is None else tuple(tiers),
+                capabilities=tuple(capabilities),
+                concurrency=concurrency,
+            )
+            if wanted == was:
+                return False
+            conn.execute(
+                "UPDATE users SET trust = %s, tiers = %s, capabilities = %s, concurrency = %s WHERE id = %s",
+                (int(trust), None if tiers is None else list(tiers), list(capabilities), concurrency, principal_id),
+            )
+            facts = {"name": was.name, "was": was.trust.word, "is": trust.word, "concurrency": concurrency}
+            journal(conn, "agent-described", stamp, facts)
+        self._forget(principal_id)
+        return True
 
     def set_active(self, principal_id: int, active: bool, stamp: Stamp) -> None:
         with self._database.transaction() as conn:

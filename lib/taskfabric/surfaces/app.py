@@ -34,6 +34,8 @@ from taskfabric.surfaces.edge import Edge, Health
 from taskfabric.surfaces.events import EventStream
 from taskfabric.surfaces.fabric_rpc.endpoint import JsonRpc
 from taskfabric.surfaces.fabric_rpc.procedures import fabric_procedures, incident
+from taskfabric.surfaces.metrics import MetricsPage
+from taskfabric.surfaces.postman import Postman
 from taskfabric.wiring import House, build, open_cluster
 
 log = logging.getLogger(__name__)
@@ -119,9 +121,10 @@ def create_app(house: House) -> Starlette:
         wait_cap=server.wait_cap.total_seconds(),
     )
     stream = EventStream(house.hallway, door=edge.door, pool=edge.looks, pulse=edge.pulse)
+    numbers = MetricsPage(house.hallway, door=edge.door, pool=edge.looks)
     sites = Sites(host=server.host, public_url=server.public_url, allow_remote=server.allow_remote)
     app = Starlette(
-        routes=[Route("/jsonrpc.php", calls), Route("/events", stream)],
+        routes=[Route("/jsonrpc.php", calls), Route("/events", stream), Route("/metrics", numbers)],
         middleware=[Middleware(Guard, sites=sites, health=edge.health)],
         lifespan=lifespan,
     )
@@ -163,7 +166,8 @@ def serve(settings: Settings, *, home: Path, leash: int | None = None) -> None:
             threading.Thread(target=_hold, args=(leash, server), name="leash", daemon=True).start()
         host, port = sock.getsockname()[:2]
         log.info("serving host=%s port=%d version=%s", host, port, __version__)
-        server.run(sockets=[sock])
+        with Postman(house.hallway.post):
+            server.run(sockets=[sock])
     log.info("stopped")
 
 

@@ -28,7 +28,13 @@ GROUPS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     },
     "work": {"holder": ("claim", "take", "renew", "done", "park", "ask", "fail", "release")},
     "people": {"people": ("answer", "verify", "reject", "cancel", "redrive")},
-    "house": {"admin": ("queue", "user"), "tokens": ("token", "pin", "config"), "completion": ("completion",)},
+    "agents": {"fleet": ("agents", "pause", "resume"), "worker": ("worker",)},
+    "house": {
+        "keeper": ("keeper", "cron", "letters"),
+        "admin": ("queue", "user"),
+        "tokens": ("token", "pin", "config"),
+        "completion": ("completion",),
+    },
 }
 MODULES: Final[Mapping[str, str]] = {
     word: module for group in GROUPS.values() for module, words in group.items() for word in words

@@ -19,9 +19,10 @@ from taskfabric.domain.principal import Kind, ProjectRole, Trust
 from taskfabric.domain.queue import QueueKind
 from taskfabric.ports.credentials import NewPrincipal
 from taskfabric.ports.fabric import Fabric
+from taskfabric.services.upkeep import CRON, KEEPER, METRICS
 from taskfabric.services.verbs import Submit
 from taskfabric.settings import Settings
-from taskfabric.surfaces.cli.where import CREDENTIALS, read
+from taskfabric.surfaces.cli.where import CREDENTIALS, SERVICES, read
 from taskfabric.surfaces.cli.zone import local_zone
 from taskfabric.wiring import SYSTEM, Ground, House
 
@@ -46,9 +47,16 @@ def furnish(home: Path, settings: Settings, url: str, *, user: str, say: Callabl
             _samples(house, user, token)
             say(f"made the first human, {user}, and three sample tasks")
         name, token = _identity(house, home, user, token)
+        for card, problem in wiring.sync_cards(house).items():
+            say(f"the agent card {card} is left out: {problem}")
+        kept = read(home / SERVICES) or {}
+        services = {
+            word: wiring.service_token(house, word, str(kept.get(word, ""))) for word in (KEEPER, CRON, METRICS)
+        }
     finally:
         house.close()
     write_private(home / CREDENTIALS, {"url": url, "user": name, "token": token})
+    write_private(home / SERVICES, services)
     return ground, name
 
 

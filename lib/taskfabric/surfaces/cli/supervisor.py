@@ -27,6 +27,9 @@ from taskfabric.domain.errors import FabricError, Unavailable
 from taskfabric.settings import Settings, load
 from taskfabric.surfaces.cli import process, start
 from taskfabric.surfaces.cli.children import Child, ChildSpec, rotate, stop
+from taskfabric.surfaces.cli.crew import PREFIX, Crew
+from taskfabric.surfaces.cli.keeper import MODULES as SERVICE_MODULES
+from taskfabric.surfaces.cli.keeper import environment
 from taskfabric.surfaces.cli.where import LOCK, RUNTIME, answers, read
 
 log = logging.getLogger("taskfabric.surfaces.cli.supervisor")  # also where it runs as a program
@@ -95,13 +98,14 @@ class Supervisor:
         ready: Callable[[Mapping[str, Any]], None],
     ) -> None:
         reading, writing = os.pipe()
+        crew = self._crew(settings, ground, port)
         try:
-            for spec in self._specs(port):
-                child = Child(spec, self._home / f"logs/{spec.name}.log", reading)
-                self._children.append(child)
-                child.start()
+            self._start(self._specs(port), reading)
             self._say("starting the server")
             self._await_ready(settings.server.host, port)
+            if not self._stop.is_set():
+                self._start(self._services(settings.server.host, port), reading)
+                self._start(crew.specs(), reading)
             status = None if ground.cluster is None else ground.cluster.status()
             kind = "yours" if status is None else "embedded"
             self._shape |= {"user": user, "ready": True, "database": {"kind": kind, "pid": status and status.pid}}
@@ -111,10 +115,13 @@ class Supervisor:
                 ready(self._shape)
             while not self._stop.is_set():
                 self._look(settings)
+                self._man(crew.specs(), reading)
                 self._wake.wait(min([_LOOK, *(child.due for child in self._children if child.due is not None)]))
                 self._wake.clear()
         finally:
-            # The children first: the pipe is their leash and stays until they are gone.
+            # The children first: the pipe is their leash and stays until they are gone. And of these the workers,
+            # so that they can still say how far they came.
+            stop([child for child in self._children if child.spec.name.startswith(PREFIX)])
             stop(self._children)
             os.close(reading)
             os.close(writing)
@@ -125,6 +132,37 @@ class Supervisor:
         if self._wanted.config is not None:
             env["FABRIC_CONFIG"] = str(self._wanted.config.absolute())
         return [ChildSpec(name="server", module="taskfabric.surfaces.app", arguments=("--leash",), env=env)]
+
+    def _start(self, specs: list[ChildSpec], leash: int) -> None:
+        for spec in specs:
+            child = Child(spec, self._home / f"logs/{spec.name}.log", leash)
+            self._children.append(child)
+            child.start()
+
+    def _services(self, host: str, port: int) -> list[ChildSpec]:
+        """The fabric's own services: clients of the server, each with the token of its principal."""
+        env = self._specs(port)[0].env
+        url = f"http://{_address(host)}:{port}"
+        return [
+            ChildSpec(name=name, module=module, arguments=("--leash",), env=environment(env, self._home, name, url))
+            for name, module in SERVICE_MODULES.items()
+        ]
+
+    def _crew(self, settings: Settings, ground: wiring.Ground, port: int) -> Crew:
+        url = f"http://{_address(settings.server.host)}:{port}"
+        return Crew(self._home, settings, ground.dsn, env=self._specs(port)[0].env, url=url)
+
+    def _man(self, specs: list[ChildSpec], leash: int) -> None:
+        """The workers that run are those of the enabled cards."""
+        wanted = {spec.name: spec for spec in specs}
+        workers = {child.spec.name: child for child in self._children if child.spec.name.startswith(PREFIX)}
+        gone = [child for name, child in workers.items() if wanted.get(name) != child.spec]
+        new = [spec for name, spec in wanted.items() if name not in workers or workers[name] in gone]
+        if gone or new:
+            stop(gone)
+            self._children = [child for child in self._children if child not in gone]
+            self._start(new, leash)
+            self._write()
 
     def _look(self, settings: Settings) -> None:
         # Each of them, not only up to the first that changed.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 RUNTIME: Final = "runtime.json"
 CREDENTIALS: Final = "credentials"
+SERVICES: Final = "services.json"  # tokens of the fabric's own services, 0600
+WORKERS: Final = "workers.json"  # tokens of the agents whose workers run here, 0600
 LOCK: Final = "up.lock"
 _NAMES: Final = ("FABRIC_URL", "FABRIC_TOKEN")
 

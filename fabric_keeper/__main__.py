@@ -1,0 +1,76 @@
+"""``python -m fabric_keeper [--once]``: the keeper as a process, with a URL and the token of the fabric's keeper."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Callable, Mapping
+
+from fabric_keeper import zabbix
+from fabric_keeper.dead_letters import DeadLetters
+from fabric_keeper.deadlines import Deadlines
+from fabric_keeper.digest import Digests
+from fabric_keeper.inbox import Inbox
+from fabric_keeper.leases import Leases
+from fabric_keeper.metrics import Metrics
+from fabric_keeper.process import connect, instance, settings, stopping
+from fabric_keeper.rounds import Chore, Keeper
+from fabric_keeper.waits import Waits
+from taskfabric import logs
+from taskfabric.domain.errors import FabricError
+from taskfabric.settings import Settings
+
+log = logging.getLogger("fabric_keeper")
+
+
+def chores(rules: Settings) -> list[Chore]:
+    """The chores of a round, in their order."""
+    keeper = rules.keeper
+    return [
+        Leases(),
+        Waits(),
+        Deadlines(escalate_after=keeper.escalate_after),
+        DeadLetters(),
+        Inbox(span=keeper.question_span),
+        Digests(),
+        Metrics(_pusher(keeper.zabbix, keeper.zabbix_host)),
+    ]
+
+
+def _pusher(server: str, host: str) -> Callable[[Mapping[str, float]], int] | None:
+    return (lambda values: zabbix.send(server, host, values)) if server else None
+
+
+def main() -> int:
+    """The exit code: that of the error for ``--once``."""
+    parser = argparse.ArgumentParser(prog="fabric keeper")
+    parser.add_argument("--once", action="store_true", help="one round, told on standard output")
+    parser.add_argument("--json", action="store_true", help="as one JSON document")
+    parser.add_argument("--leash", action="store_true", help="end when standard input does")
+    args = parser.parse_args()
+    try:
+        rules = settings()
+        logs.configure(rules.log.level, rules.log.format)
+        with connect("keeper") as fabric:
+            keeper = Keeper(fabric, chores(rules), instance=instance("keeper"), every=rules.keeper.every)
+            if not args.once:
+                keeper.run(stopping(leash=args.leash))
+                return 0
+            reports = keeper.run_once()
+    except FabricError as error:
+        if args.json:
+            print(json.dumps({"error": error.to_json()}))
+        print(f"{error.message}\n{error.next}".strip(), file=sys.stderr)
+        return error.code
+    if args.json:
+        shown = {report.chore: {**report.counts, "note": report.note} for report in reports}
+        print(json.dumps({"turn": bool(reports), "chores": shown}))
+    else:
+        print("\n".join(str(report) for report in reports) or "another keeper has the turn")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

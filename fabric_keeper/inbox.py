@@ -1,0 +1,42 @@
+"""Questions that wait for a human: he is reminded at 25, 50 and 90 % of the time. Nothing is ever answered for him."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from fabric_keeper.rounds import Report
+from fabric_keeper.telling import Word, tell
+from taskfabric.domain.watch import Concern, Matter, Turn
+from taskfabric.ports.fabric import Fabric
+from taskfabric.services import verbs
+
+LEVELS: Final = (90, 50, 25)  # per cent of the time that has passed
+
+
+def decide(concerns: Sequence[Concern], now: datetime, span: timedelta) -> list[Word]:
+    """The highest level that each question has reached, unless that or a higher one was said: who was away for long
+    hears of it once."""
+    words: list[Word] = []
+    for concern in concerns:
+        has_due = concern.due is not None and concern.due > concern.since
+        whole = concern.due - concern.since if has_due and concern.due is not None else span
+        level = next((level for level in LEVELS if (now - concern.since) * 100 >= whole * level), None)
+        if level is not None and level > max(concern.told, default=0):
+            words.append(Word(concern=concern, level=level))
+    return words
+
+
+class Inbox:
+    """The chore."""
+
+    name = "inbox"
+
+    def __init__(self, *, span: timedelta) -> None:
+        self._span = span
+
+    def run_once(self, fabric: Fabric, turn: Turn) -> Report:
+        asked = fabric.call(verbs.Watch(matter=Matter.QUESTION))
+        words = decide(asked, turn.now, self._span)
+        return Report(chore=self.name, counts={"reminded": tell(fabric, words)})

@@ -1,0 +1,43 @@
+"""What carries out a task: a model, a command, a Python function. ``make`` chooses; each is loaded only when used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import assert_never
+
+from taskfabric.domain.card import AgentCard, CardKind
+from taskfabric.domain.errors import BadInput
+from taskfabric.ports.runtime import Runtime
+
+__all__ = ["make"]
+
+
+def make(card: AgentCard, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Runtime:
+    """The runtime of a card; ``clock`` is by which it reckons when a provider's limit ends.
+
+    Raises BadInput for a card that no worker can serve, Refused for one that may not be served here.
+    """
+    match card.kind:
+        case CardKind.PYTHON:
+            from taskfabric.runtimes.python import PythonRuntime
+
+            return PythonRuntime(card.entry)
+        case CardKind.COMMAND:
+            from taskfabric.runtimes.command import CommandRuntime
+
+            return CommandRuntime(card, clock=clock)
+        case CardKind.MODEL:
+            from taskfabric.runtimes.model import ModelRuntime
+
+            return ModelRuntime(card, clock=clock)
+        case CardKind.REMOTE:
+            raise BadInput(
+                f"{card.name} is a remote agent, and a worker cannot speak to one yet",
+                next="give it another kind, or set enabled = false",
+                card=card.name,
+            )
+        case CardKind.HUMAN:
+            raise BadInput(f"{card.name} is a human, who needs no worker", next="see `fabric inbox`", card=card.name)
+        case _:
+            assert_never(card.kind)

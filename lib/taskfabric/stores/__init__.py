@@ -1,0 +1,1 @@
+"""PostgreSQL and files behind the ports that are not the board."""
