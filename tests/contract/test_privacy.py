@@ -12,7 +12,7 @@ from taskfabric.domain.status import Status
 from taskfabric.ports.fabric import Verb
 from taskfabric.services import verbs
 from taskfabric.wiring import SYSTEM
-from tests.contract.acts import claim, refused, submit
+from tests.contract.acts import claim, over_http, refused, submit
 from tests.contract.household import Household
 
 
@@ -55,6 +55,40 @@ def test_forbidden_and_missing_are_the_same_bytes(household: Household, number: 
     assert said[0] == said[1]
     assert said[0]["name"] == "not-found"
     assert household.events("refused") == []
+
+
+@over_http
+def test_over_http_forbidden_and_missing_are_one_answer_to_the_byte(household: Household) -> None:
+    """G13: status, headers and body; of single calls and of a batch."""
+    hidden = submit(household.fabric_as("alice"), "the surprise party", to="alice")
+    file = household.fabric_as("alice").call(
+        verbs.Attach(task=hidden.id, file=verbs.FileArg(name="a.txt", data="aGk="))
+    )
+
+    def calls(task: int, attachment: int) -> list[Verb[Any]]:
+        fence = verbs.FenceArg(task=task, epoch=1, token="0" * 16)
+        return [
+            *_about(task),
+            verbs.Download(attachment=attachment),
+            verbs.Done(fence=fence, note="x"),
+            verbs.Ask(fence=fence, note="x", of="alice"),
+            verbs.Park(fence=fence, until=household.clock.now(), note="x"),
+            verbs.Attach(task=task, file=verbs.FileArg(name="a.txt", data="aGk="), fence=fence),
+            verbs.RunToken(fence=fence),
+            verbs.DoneMany(ends=(verbs.End(fence=fence, note="x"),)),
+        ]
+
+    def asked(verb: Verb[Any]) -> dict[str, object]:
+        return {"jsonrpc": "2.0", "id": 1, "method": verb.method, "params": verb.model_dump(mode="json")}
+
+    there = calls(hidden.id, file.id)
+    away = calls(hidden.id + 1000, file.id + 1000)
+    for one, other in zip(there, away, strict=True):
+        answer = household.post("bob", asked(one))
+        assert answer == household.post("bob", asked(other)), one.method
+        assert b"surprise" not in answer[2]
+    batches = [household.post("bob", [asked(verb) for verb in some]) for some in (there, away)]
+    assert batches[0] == batches[1]
 
 
 def test_a_made_up_fence_tells_nothing_about_a_task(household: Household) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from taskfabric.boards.native import done, judge, settle, sweep
+from taskfabric.boards.native import judge, sweep
 from taskfabric.boards.native.board import FABRIC
 from taskfabric.domain.errors import HeldBy, IllegalMove, LeaseLost
 from taskfabric.domain.lease import Fence

@@ -65,6 +65,7 @@ class Database:
         self._limit = limit
         self._pid = os.getpid()
         self._cutoff = Cutoff(name=name)
+        self._greeters: list[Callable[[Connection], None]] = []
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             configured(dsn, name=name),
             min_size=min(2, size),
@@ -75,7 +76,7 @@ class Database:
             reconnect_timeout=3.0,
             max_lifetime=3600.0,
             kwargs={"autocommit": True, "prepare_threshold": 0},
-            configure=_configure,
+            configure=self._configure,
             open=True,
         )
 
@@ -126,6 +127,16 @@ class Database:
                 next="try again; nothing was written",
                 sent=False,
             ) from error
+
+    def greet(self, greeter: Callable[[Connection], None]) -> None:
+        """``greeter`` is called with each connection that is made from now on, before anybody uses it: a restore ends
+        all the others, so what was remembered of the old copy can be forgotten in time."""
+        self._greeters.append(greeter)
+
+    def _configure(self, conn: Connection) -> None:
+        conn.prepared_max = _PREPARED_STATEMENTS
+        for greeter in self._greeters:
+            greeter(conn)
 
     def check(self) -> None:
         """Ask the database for a sign of life. Raises Unavailable."""
@@ -206,10 +217,6 @@ def configured(dsn: str, *, name: str) -> str:
         connect_timeout=given.get("connect_timeout") or _CONNECT_SECONDS,
         client_encoding="UTF8",
     )
-
-
-def _configure(conn: Connection) -> None:
-    conn.prepared_max = _PREPARED_STATEMENTS
 
 
 def _alive(conn: Connection) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import binascii
+import contextlib
+from collections.abc import Sequence
 from datetime import timedelta
 
-from taskfabric.domain.errors import BadInput, FabricError, NoFence, NotFound, Refused, not_found
+from taskfabric.domain.errors import BadInput, FabricError, LeaseLost, NoFence, NotFound, Refused, not_found
 from taskfabric.domain.lease import Fence, Renewal
 from taskfabric.domain.outcome import (
     Declined,
@@ -91,12 +93,21 @@ class Draining:
         note = text.needed_note(verb.note, self._desk.rules, "finishing")
         files = [decoded(file, self._desk.rules.attachment) for file in verb.attach]
         target = self._target(caller, verb)
-        for file, data in zip(verb.attach, files, strict=True):
+        outcome = Done(note=note, verdict=verb.verdict)
+        if not isinstance(target, Fence):  # by hand: a refused act leaves no file behind
+            done = self._settle(caller, target, outcome)
+            self._attach(caller, target, verb.attach, files)
+            return done
+        # Without the lease the finish is refused as well, and its words are kept (G3).
+        with contextlib.suppress(LeaseLost):
+            self._attach(caller, target, verb.attach, files)
+        return self._settle(caller, target, outcome)
+
+    def _attach(self, caller: Caller, target: Fence | int, named: Sequence[verbs.FileArg], files: list[bytes]) -> None:
+        task_id, fence = (target.task_id, target) if isinstance(target, Fence) else (target, None)
+        for file, data in zip(named, files, strict=True):
             sha256 = self._desk.files.put(data)
-            task_id = target.task_id if isinstance(target, Fence) else target
-            fence = target if isinstance(target, Fence) else None
             self._desk.board.attach(task_id, file.name, len(data), sha256, caller.stamp(), fence)
-        return self._settle(caller, target, Done(note=note, verdict=verb.verdict))
 
     def done_many(self, caller: Caller, verb: verbs.DoneMany) -> list[Task | FabricError]:
         rules = self._desk.rules

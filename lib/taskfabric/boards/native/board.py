@@ -33,6 +33,7 @@ FABRIC: Final = Stamp(principal_id=0, name="fabric", kind=Kind.SERVICE, trust=Tr
 
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MANY_CLAIMS: Final = 500  # after so many it pays to begin further up in the lanes
 _FOR_EVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
@@ -56,7 +57,20 @@ class NativeBoard:
         self._ends = settle.EndRules(backoff=self._rules.backoff, bounds=self._rules.bounds)
         self.names = Names()
         self._granted = finish.Granted()
+        self._claims = 0  # since the floors of lanes were raised
+        self._copy: int | None = None  # how often the database had been restored when the caches were filled
+        database.greet(self._recognise)
         self._in_order_until = _LONG_AGO  # by the board's clock
+
+    def _recognise(self, conn: Connection) -> None:
+        """A restored database gives the same ids to other lanes: what was remembered of the one before is forgotten."""
+        row = conn.execute("SELECT count(*) FROM restores").fetchone()
+        assert row is not None
+        if row[0] != self._copy:
+            self._copy = row[0]
+            self.names.forget()
+            self._granted.forget()
+            self._in_order_until = _LONG_AGO
 
     # -- what it is ----------------------------------------------------------------------------------
 
@@ -109,7 +123,7 @@ class NativeBoard:
         got = self._claim(want, limit, stamp, until)
         if got:
             return got
-        looked_at, changed = self._put_in_order()
+        looked_at, changed = self._put_in_order(want)
         if looked_at < until and not changed:
             return []  # the claim did look, and found nothing
         return self._claim(want, limit, stamp, _FOR_EVER)
@@ -126,12 +140,13 @@ class NativeBoard:
                 return claim.claim(conn, self.names, want, free, stamp, in_order_until=until)
 
             counted = self._db.retrying(within_limit)
+        self._claims += len(counted)
         for got, seq in counted:
             self._expect(got.task.lease_until)
             self._granted.remember(got.task, seq)
         return [got for got, _ in counted]
 
-    def _put_in_order(self) -> tuple[datetime, bool]:
+    def _put_in_order(self, want: Want) -> tuple[datetime, bool]:
         """Expired leases are taken back and delayed tasks become claimable, as far as they are due.
 
         Returns the board's time of the look and whether there was anything, be it only a lane that was not known."""
@@ -143,6 +158,9 @@ class NativeBoard:
                 changed = True
             if due.at <= due.now:
                 sweep.mature(conn)
+            if self._claims >= _MANY_CLAIMS:
+                claim.raise_floors(conn, self.names, want)
+                self._claims = 0
         if due.at <= due.now:
             self.sweep(self._rules.sweep_per_claim, FABRIC)
         self._in_order_until = due.at  # if that was due, the next claim looks again: there may be more
@@ -154,12 +172,12 @@ class NativeBoard:
             self._in_order_until = moment
 
     def has_work(self, want: Want, stamp: Stamp) -> bool:
-        self._put_in_order()
+        self._put_in_order(want)
         with self._db.connection() as conn:
             return bool(want.queues) and claim.has_work(conn, self.names, want)
 
     def take(self, task_id: int, want: Want, stamp: Stamp) -> Claimed:
-        self._put_in_order()
+        self._put_in_order(want)
 
         def taking(conn: Connection) -> Claimed:
             if want.concurrency is not None and not claim.room(conn, want, stamp):

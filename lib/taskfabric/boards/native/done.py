@@ -34,6 +34,10 @@ class Granted:
         while len(self._tasks) > _REMEMBERED:
             self._tasks.popitem(last=False)
 
+    def forget(self) -> None:
+        """Nothing is remembered."""
+        self._tasks.clear()
+
     def recall(self, fence: Fence) -> tuple[int, Task] | None:
         """What was remembered for this lease; it is forgotten now."""
         return self._tasks.pop((fence.task_id, fence.epoch), None)

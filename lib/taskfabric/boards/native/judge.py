@@ -121,10 +121,7 @@ def redrive(conn: Connection, names: Names, task_id: int, note: str, stamp: Stam
     that is still open goes on to."""
     task, _ = locked(conn, names, task_id)
     _expect("redrive", task)
-    freed = conn.execute(
-        "UPDATE task_has_links SET state = 'satisfied' WHERE task_id = %s AND link_id = 3 AND state = 'broken'",
-        (task_id,),
-    ).rowcount
+    freed = waive_broken(conn, task_id)
     _write(conn, _REDRIVE.format(flags="flags & ~(1|2|4|8|16|32)"), task_id, freed=freed)
     record(
         conn,
@@ -136,6 +133,14 @@ def redrive(conn: Connection, names: Names, task_id: int, note: str, stamp: Stam
         was=task.status,
     )
     return reread(conn, names, task_id)
+
+
+def waive_broken(conn: Connection, task_id: int) -> int:
+    """The task's broken dependencies no longer count, by a human's act; how many there were."""
+    return conn.execute(
+        "UPDATE task_has_links SET state = 'satisfied' WHERE task_id = %s AND link_id = 3 AND state = 'broken'",
+        (task_id,),
+    ).rowcount
 
 
 def cancel(conn: Connection, names: Names, task_id: int, note: str, stamp: Stamp) -> Task:

@@ -192,6 +192,16 @@ class Names:
         self._layouts[project_id] = (time.monotonic(), layout)
         return layout
 
+    def forget(self) -> None:
+        """Nothing is remembered: the database is another one."""
+        with self._lock:
+            self._users.clear()
+            self._lanes.clear()
+            self._lane_ids.clear()
+            self._layouts.clear()
+            self._served.clear()
+            self._known_lane = 0
+
     def forget_layout(self, project_id: int | None = None) -> None:
         """The next look reads the project's layout (or all of them) anew."""
         if project_id is None:
