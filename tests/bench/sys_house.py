@@ -130,9 +130,10 @@ class HttpPairs(Http):
             slot.taken(got[0].task.reference)
             end = verbs.Done(fence=FenceArg.of(got[0].fence), note=NOTE)
             finished, claimed = fabric.call_many((end, verbs.Claim()))
-            for answer in (finished, claimed):
-                if isinstance(answer, FabricError):
-                    raise answer
+            if isinstance(finished, FabricError):
+                raise finished
+            if isinstance(claimed, FabricError):
+                raise claimed
             got = claimed
             slot.done()
 

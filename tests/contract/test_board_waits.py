@@ -118,6 +118,18 @@ def test_a_wait_in_one_queue_is_for_that_queue(alice: Fabric, kimi: Fabric) -> N
     assert not kimi.call(verbs.Wait(queue="kimi", timeout=0)).happened
 
 
+def test_there_is_no_work_for_who_may_hold_no_more(noon: Household, alice: Fabric) -> None:
+    """Or a busy worker would ask again and again for what its claim does not give."""
+    noon.agent("single", concurrency=1)
+    single = noon.fabric_as("single")
+    got = claim(single, submit(alice))
+    submit(alice)
+    assert single.call(verbs.Claim()) == []
+    assert not single.call(verbs.Wait(timeout=0)).happened
+    finish(single, got)
+    assert single.call(verbs.Wait(timeout=0)).happened
+
+
 def test_a_wait_takes_nothing(alice: Fabric, kimi: Fabric) -> None:
     task = submit(alice)
     for _ in range(3):

@@ -174,7 +174,9 @@ class NativeBoard:
     def has_work(self, want: Want, stamp: Stamp) -> bool:
         self._put_in_order(want)
         with self._db.connection() as conn:
-            return bool(want.queues) and claim.has_work(conn, self.names, want)
+            if not want.queues or (want.concurrency is not None and claim.held(conn, stamp) >= want.concurrency):
+                return False
+            return claim.has_work(conn, self.names, want)
 
     def take(self, task_id: int, want: Want, stamp: Stamp) -> Claimed:
         self._put_in_order(want)
@@ -190,7 +192,7 @@ class NativeBoard:
 
     def renew(self, fences: Sequence[Fence], lease: timedelta | None, stamp: Stamp) -> list[Renewal]:
         granted = self._single(lambda conn: settle.renew(conn, fences, lease, stamp))
-        return [granted.get(f.task_id) or self._lost_renewal(f, stamp) for f in fences]
+        return [granted.get(f) or self._lost_renewal(f, stamp) for f in fences]
 
     def _lost_renewal(self, fence: Fence, stamp: Stamp) -> Renewal:
         holder = self._lost(fence, "renew", stamp, None).facts.get("holder")
@@ -211,7 +213,7 @@ class NativeBoard:
         done = self._single(lambda conn: finish.done_many(conn, self.names, ends, stamp))
         answers: list[Task | FabricError] = []
         for fence, outcome in ends:
-            task = done.pop((fence.task_id, fence.epoch), None)
+            task = done.pop(fence, None)
             answers.append(task or self._lost(fence, "done", stamp, outcome))
         for answer in answers:
             if isinstance(answer, Task):

@@ -154,12 +154,17 @@ def room(conn: Connection, want: Want, stamp: Stamp) -> int:
     claims cannot both see the last place; expired leases do not count."""
     assert want.concurrency is not None
     conn.execute("SELECT 1 FROM users WHERE id = %s FOR NO KEY UPDATE", (stamp.principal_id,))
+    return max(0, want.concurrency - held(conn, stamp))
+
+
+def held(conn: Connection, stamp: Stamp) -> int:
+    """How many leases the holder has now; expired ones do not count."""
     row = conn.execute(
         "SELECT count(*) FROM tasks WHERE owner_id = %s AND lease_until >= fabric_now()",
         (stamp.principal_id,),
     ).fetchone()
     assert row is not None
-    return max(0, want.concurrency - int(row[0]))
+    return int(row[0])
 
 
 # What lies within the next second; the bound keeps the look short where old index entries cannot be removed yet.

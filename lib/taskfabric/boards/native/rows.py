@@ -105,6 +105,8 @@ def task_of(conn: Connection, names: Names, row: Sequence[Any], *, note: str | N
     texts = texts or {}
     if has_tags and tags is None:
         tags = _tags(conn, id_)
+    if attempts > 1 and error is None:
+        error = _error(conn, id_)
     return Task(
         id=id_,
         queue=layout.name,
@@ -168,6 +170,12 @@ def _tags(conn: Connection, task_id: int) -> list[str]:
     return [row[0] for row in conn.execute(_TAGS, (task_id,))]
 
 
+def _error(conn: Connection, task_id: int) -> str | None:
+    row = conn.execute(_ERROR, (task_id,)).fetchone()
+    return None if row is None else row[0]
+
+
+_ERROR: Final = "SELECT text FROM comments WHERE task_id = %s AND kind IN ('failed', 'dead') ORDER BY id DESC LIMIT 1"
 _TAGS: Final = "SELECT g.name FROM task_has_tags h JOIN tags g ON g.id = h.tag_id WHERE h.task_id = %s ORDER BY g.name"
 
 
