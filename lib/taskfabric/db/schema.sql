@@ -97,6 +97,7 @@ BEGIN
            column_id = CASE WHEN t.token IS NULL THEN t.column_id ELSE coalesce(q.ready_column, t.column_id) END,
            owner_id = CASE WHEN t.token IS NULL THEN t.owner_id END,
            ready_since = CASE WHEN t.token IS NULL THEN t.ready_since ELSE fabric_now() END,
+           date_started = CASE WHEN t.token IS NULL THEN t.date_started END,
            holder_instance = NULL, token = NULL, lease_until = NULL
       FROM tasks s LEFT JOIN queues q ON q.project_id = s.project_id WHERE s.id = t.id;
     GET DIAGNOSTICS lifted = ROW_COUNT;

@@ -39,8 +39,9 @@ def locked(conn: Connection, names: Names, task_id: int) -> tuple[Task, datetime
 def illegal(verb: str, task: Task, hint: str = "") -> IllegalMove:
     """The refusal of a verb that the task's status does not allow."""
     sources = sorted(s.value for s in BY_VERB[verb].sources) if verb in BY_VERB else []
+    needs = f"; {verb} needs it to be {' or '.join(sources)}" if sources else f", so it cannot {verb}"
     return IllegalMove(
-        f"#{task.id} is {task.status}; {verb} needs it to be {' or '.join(sources)}",
+        f"#{task.id} is {task.status}{needs}",
         next=hint or f"`fabric show {task.id}` shows how it stands",
         task=task.id,
         status=task.status.value,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC
 from typing import Any, Final
 
@@ -15,10 +14,11 @@ from taskfabric.domain.status import Status
 from taskfabric.domain.task import Attachment, Entry, Kin, LateResult, Task, Thread
 from taskfabric.ports.board import Filter
 
-# Members of the queue, the submitter, the holder, the one asked. In pools and in agents' queues a human sees only
-# what he submitted. A token's scope narrows all of it.
+# Members of the queue, the submitter, the holder, the one asked. In pools and in agents' queues a human sees only what he
+# submitted, or what an agent of his began on his behalf; what came of his tasks he sees from above. A token's scope
+# narrows all of it.
 VISIBLE: Final = """
-((t.creator_id = %(me)s OR t.owner_id = %(me)s OR t.asked_id = %(me)s
+((%(me)s IN (t.creator_id, t.owner_id, t.asked_id) OR t.interlocutor_id = %(me)s AND t.parent_id IS NULL
   OR EXISTS (SELECT FROM project_has_users m WHERE m.project_id = t.project_id AND m.user_id = %(me)s
              AND (NOT %(human)s OR NOT EXISTS (SELECT FROM queues q WHERE q.project_id = t.project_id
                                                   AND q.kind IN ('pool', 'agent')))))
@@ -70,21 +70,22 @@ def _submitted_above(conn: Connection, task_id: int, viewer: Viewer) -> bool:
 
 def restricted(task: Task) -> Task:
     """The task as an ancestor's submitter may see it: its state and its result note."""
-    return replace(
-        task,
+    return Task(
+        id=task.id,
+        queue="",
+        project_id=0,
         title="(not yours to see)",
-        description="",
-        tags=(),
-        refs=(),
-        reference="",
-        key=None,
-        holder=None,
-        holder_id=None,
-        holder_instance="",
-        asked=None,
-        hold=None,
-        error=None,
-        submitter="",
+        status=task.status,
+        is_open=task.is_open,
+        flags=task.flags,
+        parent=task.parent,
+        root=task.root,
+        depth=task.depth,
+        created=task.created,
+        completed=task.completed,
+        updated_at=task.updated_at,
+        verdict=task.verdict,
+        note=task.note,
         restricted=True,
     )
 

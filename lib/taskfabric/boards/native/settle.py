@@ -97,6 +97,7 @@ UPDATE tasks t SET {column_sql("ready")}, attempts = greatest(0, attempts - %(re
 """
 _TO_WAITING: Final = f"""
 UPDATE tasks t SET flags = (flags & ~(1|2|4|8)) | %(flags)s, status = 'waiting', asked_id = %(asked)s,
+       date_started = NULL,
        attempts = greatest(0, attempts - 1), waits = waits + 1, {LET_GO}
  WHERE t.id = %(task)s AND t.epoch = %(epoch)s
 """
@@ -174,16 +175,15 @@ class _End:
                 next="submit them first, inside the run",
                 task=self.task.id,
             )
-        if left == 0:
-            self.to_ready(waits=1, head=True)
-            self.note("resumed", Remark(kind=LineKind.RESUMED, text="all of its children have finished"), {})
-            return
         held = self.over("waits", self.task.waits, self.rules.bounds.waits)
-        if held:
-            self.to_ready(waits=1, held=held)
+        if held or left == 0:
+            self.to_ready(waits=1, head=True, held=held)
         else:
             self.write(_TO_WAITING, {"flags": int(Flag.BLOCKED), "asked": None})
-        self.note("waiting", Remark(kind=LineKind.WAITING, number=left), {"open": left})
+        if left == 0:
+            self.note("resumed", Remark(kind=LineKind.RESUMED, text="all of its children have finished"), {})
+        else:
+            self.note("waiting", Remark(kind=LineKind.WAITING, number=left), {"open": left})
         self.hold(held)
 
     def fail(self, outcome: Failed) -> None:
