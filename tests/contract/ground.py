@@ -27,6 +27,8 @@ from taskfabric.testing import TestDatabase
 from taskfabric.wiring import House
 
 _PATIENCE: Final = 20.0  # seconds before a test gives up; nothing here takes that long
+# Threads are started and ended for each test.
+_SMALL: Final = {"server.port": 0, "server.threads": 2, "server.renew_threads": 1}
 # In the order in which rows may come: each table after those that it names.
 _FIRST_DAY: Final = ("users", "projects", "project_has_users", "columns", "swimlanes", "queues")
 _LATER: Final = (
@@ -48,7 +50,7 @@ class Ground:
     def __init__(self, tested: TestDatabase, home: Path) -> None:
         self.tested = tested
         self.home = home
-        self.settings: Settings = load(env={}, home=home, overrides={"server.port": 0, "server.threads": 2})
+        self.settings: Settings = load(env={}, home=home, overrides=_SMALL)
         self.database: Database = _Pool(tested.dsn, size=self.settings.board.pool_size, name="test")
         self.bus = Bus(tested.dsn)
         self._conn = tested.connect()

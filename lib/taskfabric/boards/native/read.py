@@ -14,8 +14,8 @@ from taskfabric.domain.status import Status
 from taskfabric.domain.task import Attachment, Entry, Kin, LateResult, Task, Thread
 from taskfabric.ports.board import Filter
 
-# Members of the queue, the submitter, the holder, the one asked. In pools and in agents' queues a human sees only what he
-# submitted, or what an agent of his began on his behalf; what came of his tasks he sees from above. A token's scope
+# Members of the queue, the submitter, the holder, the one asked. In pools and in agents' queues a human sees only what
+# he submitted, or what an agent of his began on his behalf; what came of his tasks he sees from above. A token's scope
 # narrows all of it.
 VISIBLE: Final = """
 ((%(me)s IN (t.creator_id, t.owner_id, t.asked_id) OR t.interlocutor_id = %(me)s AND t.parent_id IS NULL
