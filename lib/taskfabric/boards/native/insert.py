@@ -192,16 +192,19 @@ def _face(
     hold, hold_rule = item.hold, "score" if item.hold else None
     if broken is not None:
         hold, hold_rule = f"#{broken}, which blocks it, can no longer release it", "blocker"
-    lane = Lane(
-        project_id=item.project_id,
-        tier=item.tier,
-        priority=item.priority,
-        needs=tuple(sorted(item.needs)),
-        trust=item.required_trust,
+    key = (
+        *(item.project_id, item.tier, item.priority, item.needs, item.required_trust),
+        *(item.backlog, item.human_verify, hold, hold_rule),
     )
-    key = (lane, item.backlog, item.human_verify, hold, hold_rule)
     face = known.get(key)
     if face is None:
+        lane = Lane(
+            project_id=item.project_id,
+            tier=item.tier,
+            priority=item.priority,
+            needs=tuple(sorted(item.needs)),
+            trust=item.required_trust,
+        )
         layout = names.layout(conn, item.project_id)
         role = ColumnRole.BACKLOG if item.backlog else ColumnRole.READY
         column_id = layout.column_for(role)
