@@ -6,9 +6,8 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
-
-import requests
 
 from taskfabric.domain.errors import FabricError
 from taskfabric.domain.task import Claimed
@@ -72,8 +71,8 @@ class Http(Fabric):
         end = time.monotonic() + 30
         while True:
             try:
-                requests.get(self.url + "/healthz", timeout=2)
-            except requests.RequestException:
+                urllib.request.urlopen(self.url + "/healthz", timeout=2).close()
+            except OSError:
                 if time.monotonic() > end or self.server.poll() is not None:
                     raise RuntimeError(Path(self.home.name, "server.log").read_text()[-2000:]) from None
                 time.sleep(0.05)

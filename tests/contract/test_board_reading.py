@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from taskfabric.domain.errors import NotFound
+from taskfabric.domain.principal import ProjectRole
 from taskfabric.domain.queue import QueueKind
 from taskfabric.domain.status import Hindrance, Status
 from taskfabric.domain.task import Task
 from taskfabric.ports.fabric import Fabric
 from taskfabric.services import verbs
+from taskfabric.wiring import SYSTEM
 from tests.contract.acts import HOUR, MINUTE, NOON, ask, claim, finish, look, refused, submit
 from tests.contract.household import Household
 from tests.contract.standing import STATUSES, stand
@@ -57,8 +59,9 @@ def test_what_is_overdue_is_not_over(noon: Household, alice: Fabric, kimi: Fabri
     assert found(alice, overdue=True) == [late.id]
 
 
-def test_mine_is_what_i_am_asked_too(alice: Fabric, bob: Fabric, kimi: Fabric) -> None:
-    task = submit(alice)
+def test_mine_is_what_i_am_asked_too(noon: Household, alice: Fabric, bob: Fabric, kimi: Fabric) -> None:
+    noon.projects.set_member(noon.project_id("kimi"), noon.people["bob"].id, ProjectRole.MEMBER, SYSTEM)
+    task = submit(alice, to="kimi")
     ask(kimi, claim(kimi, task), of="bob")
     assert found(bob, mine=True) == [task.id]
 

@@ -166,7 +166,9 @@ class Hallway:
     def _sweep(self, caller: Caller, verb: verbs.Sweep) -> Swept:
         if caller.principal.kind is not Kind.SERVICE or caller.via is not Via.SYSTEM:
             policy.need_admin(caller, "sweeping")
-        return self._desk.board.sweep(verb.limit, caller.stamp())
+        return self._desk.board.sweep(
+            verb.limit, caller.stamp(), None if caller.queues is None else sorted(caller.queues)
+        )
 
 
 class _Access:

@@ -23,7 +23,7 @@ from taskfabric.domain.outcome import Backoff, Bounds, Done, Outcome
 from taskfabric.domain.principal import Kind, Stamp, Trust, Via, Viewer
 from taskfabric.domain.status import Status
 from taskfabric.domain.task import Attachment, Claimed, Entry, Kin, NewTask, Submitted, Task, Thread
-from taskfabric.ports.board import Edit, Filter, Hello, Place, Swept, Want
+from taskfabric.ports.board import Edit, Filter, Hello, NewFile, Place, Swept, Want
 from taskfabric.ports.signal import Change, Signal
 
 T = TypeVar("T")
@@ -198,8 +198,10 @@ class NativeBoard:
         holder = self._lost(fence, "renew", stamp, None).facts.get("holder")
         return Renewal(task_id=fence.task_id, epoch=fence.epoch, until=None, holder=str(holder) if holder else None)
 
-    def settle(self, fence: Fence, outcome: Outcome, stamp: Stamp) -> Task:
-        if isinstance(outcome, Done):
+    def settle(self, fence: Fence, outcome: Outcome, stamp: Stamp, files: Sequence[NewFile] = ()) -> Task:
+        if files:
+            task = self._db.retrying(lambda conn: self._settle_with(conn, fence, outcome, stamp, files))
+        elif isinstance(outcome, Done):
             granted = self._granted.recall(fence)
             task = self._single(lambda conn: finish.done(conn, self.names, granted, fence, outcome, stamp))
         else:
@@ -208,6 +210,17 @@ class NativeBoard:
             raise self._lost(fence, type(outcome).__name__.lower(), stamp, outcome)
         self._told(task)
         return task
+
+    def _settle_with(
+        self, conn: Connection, fence: Fence, outcome: Outcome, stamp: Stamp, files: Sequence[NewFile]
+    ) -> Task | None:
+        """In one transaction: the files under the fence, then the end, which lets go of it."""
+        for file in files:
+            if arrange.attach(conn, fence.task_id, file.name, file.size, file.sha256, stamp, fence) is None:
+                return None
+        if isinstance(outcome, Done):
+            return finish.done(conn, self.names, None, fence, outcome, stamp)
+        return settle.settle(conn, self.names, fence, outcome, stamp, self._ends)
 
     def settle_many(self, ends: Sequence[tuple[Fence, Done]], stamp: Stamp) -> list[Task | FabricError]:
         done = self._single(lambda conn: finish.done_many(conn, self.names, ends, stamp))
@@ -225,8 +238,14 @@ class NativeBoard:
             lambda conn: settle.lost(conn, self.names, fence, verb, stamp, outcome, self._rules.late_result)
         )
 
-    def settle_by_hand(self, task_id: int, outcome: Outcome, stamp: Stamp) -> Task:
-        return self._change(lambda conn: judge.by_hand(conn, self.names, task_id, outcome, stamp, self._ends))
+    def settle_by_hand(self, task_id: int, outcome: Outcome, stamp: Stamp, files: Sequence[NewFile] = ()) -> Task:
+        def ending(conn: Connection) -> Task:
+            task = judge.by_hand(conn, self.names, task_id, outcome, stamp, self._ends)
+            for file in files:
+                arrange.attach(conn, task_id, file.name, file.size, file.sha256, stamp, None)
+            return task
+
+        return self._change(ending)
 
     # -- people's verbs ------------------------------------------------------------------------------
 
@@ -316,6 +335,14 @@ class NativeBoard:
     def kinship(self, task_id: int) -> frozenset[int]:
         with self._db.connection() as conn:
             return read.kinship(conn, task_id)
+
+    def ancestors(self, task_id: int) -> tuple[int, ...]:
+        with self._db.connection() as conn:
+            return read.ancestors(conn, task_id)
+
+    def places(self, task_ids: Sequence[int]) -> dict[int, int]:
+        with self._db.connection() as conn:
+            return read.places(conn, task_ids)
 
     def attachment(self, attachment_id: int, viewer: Viewer) -> Attachment:
         with self._db.connection() as conn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC
 from typing import Any, Final
 
@@ -269,7 +270,7 @@ WITH RECURSIVE up AS (
 down AS (
     SELECT id FROM tasks WHERE parent_id = %(task)s
     UNION SELECT t.id FROM tasks t JOIN down ON t.parent_id = down.id),
-kin AS (SELECT id FROM up WHERE id IS NOT NULL UNION SELECT id FROM down)
+kin AS (SELECT id FROM up WHERE id IS NOT NULL UNION SELECT id FROM down UNION SELECT %(task)s::bigint)
 SELECT u.id FROM users u WHERE u.kind = 'agent' AND u.id IN (
     SELECT unnest(ARRAY[t.creator_id, t.owner_id, t.producer_id]) FROM kin JOIN tasks t ON t.id = kin.id
     UNION SELECT j.actor_id FROM kin JOIN journal j ON j.task_id = kin.id AND j.kind = 'claimed')
@@ -277,8 +278,26 @@ SELECT u.id FROM users u WHERE u.kind = 'agent' AND u.id IN (
 
 
 def kinship(conn: Connection, task_id: int) -> frozenset[int]:
-    """Agents that submitted, held or produced the task's ancestors and descendants."""
+    """Agents that submitted, held or produced the task, its ancestors or its descendants, in whatever epoch."""
     return frozenset(row[0] for row in conn.execute(_KIN, {"task": task_id}))
+
+
+_ANCESTORS: Final = """
+WITH RECURSIVE up AS (
+    SELECT parent_id AS id, 1 AS level FROM tasks WHERE id = %s
+    UNION ALL SELECT t.parent_id, up.level + 1 FROM tasks t JOIN up ON t.id = up.id)
+SELECT id FROM up WHERE id IS NOT NULL ORDER BY level
+"""
+
+
+def ancestors(conn: Connection, task_id: int) -> tuple[int, ...]:
+    """The numbers of the task's parent, that one's parent, and so on to the root."""
+    return tuple(row[0] for row in conn.execute(_ANCESTORS, (task_id,)))
+
+
+def places(conn: Connection, task_ids: Sequence[int]) -> dict[int, int]:
+    """The project of each of these tasks that exists."""
+    return dict(conn.execute("SELECT id, project_id FROM tasks WHERE id = ANY(%s)", (list(task_ids),)).fetchall())
 
 
 def attachment(conn: Connection, names: Names, attachment_id: int, viewer: Viewer) -> Attachment:
