@@ -6,9 +6,10 @@ import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, LiteralString
 
 import pytest
+from psycopg import sql
 
 from taskfabric.domain.errors import BadInput, Unavailable
 from taskfabric.domain.status import Hindrance, Status
@@ -25,16 +26,18 @@ HALF_A_DAY = 12 * 3600
 
 
 @contextmanager
-def no_finish(noon: Household) -> Iterator[None]:
-    """The disk is full whenever a finish is to be written down."""
+def disk_full(noon: Household, event: LiteralString) -> Iterator[None]:
+    """The disk is full whenever an event of this kind is to be written down."""
     with noon.ground.tested.connect() as conn:
         conn.execute(
             "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS"
             " $$BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END$$"
         )
         conn.execute(
-            "CREATE TRIGGER full_disk BEFORE INSERT ON journal FOR EACH ROW WHEN (NEW.kind = 'done')"
-            " EXECUTE FUNCTION full_disk()"
+            sql.SQL(
+                "CREATE TRIGGER full_disk BEFORE INSERT ON journal FOR EACH ROW WHEN (NEW.kind = {})"
+                " EXECUTE FUNCTION full_disk()"
+            ).format(event)
         )
         try:
             yield
@@ -43,14 +46,17 @@ def no_finish(noon: Household) -> Iterator[None]:
             conn.execute("DROP FUNCTION full_disk")
 
 
+@pytest.mark.parametrize("event", ["done", "attached"])
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_a_result_and_its_files_are_one_transaction(noon: Household, alice: Fabric, by_hand: bool) -> None:
+def test_a_result_and_its_files_are_one_transaction(
+    noon: Household, alice: Fabric, by_hand: bool, event: LiteralString
+) -> None:
     """G3: a finish that failed has listed nothing, so that a second try doubles nothing."""
     got = claim(alice, submit(alice))
     files = tuple(FileArg(name=name, data=base64.b64encode(name.encode()).decode()) for name in ("a.txt", "b.txt"))
     whose: dict[str, Any] = {"task": got.task.id} if by_hand else {"fence": fence(got)}
     done = verbs.Done(note="did it", attach=files, **whose)
-    with no_finish(noon), pytest.raises(Unavailable):
+    with disk_full(noon, event), pytest.raises(Unavailable):
         alice.call(done)
     thread = alice.call(verbs.Show(task=got.task.id))
     assert (thread.task.status, thread.attachments) == (Status.WORKING, ())

@@ -117,12 +117,14 @@ def _add_member(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", help="a human or an agent")
     parser.add_argument("--role", choices=("manager", "member", "viewer"), default="member")
     parser.add_argument("--remove", action="store_true", help="no longer a member")
+    _pin(parser)
 
 
 def _set_member(ctx: Context, args: argparse.Namespace) -> int:
     role = None if args.remove else f"project-{args.role}"
     # Through the board itself: here an argument that is null has a meaning of its own.
-    ctx.board.ask("fabric.queue.member", {"queue": args.queue, "name": args.name, "role": role})
+    proof = {"pin": secret("PIN")} if args.pin else {}
+    ctx.board.ask("fabric.queue.member", {"queue": args.queue, "name": args.name, "role": role, **proof})
     shape = {"queue": args.queue, "name": args.name, "role": role}
     now = "is no longer a member of" if role is None else f"is {args.role} of"
     return document(ctx, shape, f"{one_line(args.name)} {now} {one_line(args.queue)}")
@@ -137,11 +139,20 @@ def _add_user(parser: Parser) -> None:
     parser.add_argument("--email", metavar="ADDRESS")
     parser.add_argument("--zone", metavar="ZONE", help="where this person lives: Europe/Berlin")
     parser.add_argument("--admin", action="store_true", help="may manage accounts and queues")
+    _pin(parser)
 
 
 def _create_user(ctx: Context, args: argparse.Namespace) -> int:
     role = "app-admin" if args.admin else None
-    shape = ctx.ask("user.add", name=args.name, full_name=args.full_name, email=args.email, zone=args.zone, role=role)
+    shape = ctx.ask(
+        "user.add",
+        name=args.name,
+        full_name=args.full_name,
+        email=args.email,
+        zone=args.zone,
+        role=role,
+        pin=secret("PIN") if args.pin else None,
+    )
     return token_shown(ctx, shape, f"{one_line(args.name)} has an account and an inbox.")
 
 
@@ -159,6 +170,10 @@ def _name(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME")
 
 
+def _pin(parser: Parser) -> None:
+    parser.add_argument("--pin", action="store_true", help="prove with your PIN that a person asks")
+
+
 def _list_users(ctx: Context, args: argparse.Namespace) -> int:
     users = ctx.ask("user.list")
     names = [name for name in ("name", "kind", "trust", "role", "active", "zone") if users and name in users[0]]
@@ -168,16 +183,17 @@ def _list_users(ctx: Context, args: argparse.Namespace) -> int:
 def _add_disable(parser: Parser) -> None:
     _name(parser)
     parser.add_argument("--enable", action="store_true", default=None, help="let it in again")
+    _pin(parser)
 
 
 def _disable_user(ctx: Context, args: argparse.Namespace) -> int:
-    shape = ctx.ask("user.disable", name=args.name, enable=args.enable)
+    shape = ctx.ask("user.disable", name=args.name, enable=args.enable, pin=secret("PIN") if args.pin else None)
     return document(ctx, shape, f"{one_line(args.name)} is {'enabled' if args.enable else 'disabled'}")
 
 
 def _add_reset(parser: Parser) -> None:
     _name(parser)
-    parser.add_argument("--pin", action="store_true", help="prove with your PIN that a person asks")
+    _pin(parser)
 
 
 def _reset_user(ctx: Context, args: argparse.Namespace) -> int:
