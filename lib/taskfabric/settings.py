@@ -77,6 +77,7 @@ class Board:
     pool_size: int
     lease: timedelta
     renew_every: timedelta
+    max_lease: timedelta
     human_lease: timedelta
     max_attempts: int
     late_result_limit: Bytes
@@ -432,6 +433,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         ),
         (board.max_attempts >= 1, "board.max_attempts must be at least 1"),
         (sorted(board.take_order) == [0, 1, 2, 3], "board.take_order must hold 0, 1, 2 and 3, each once"),
+        (board.max_lease >= board.lease, "board.max_lease must be at least board.lease, which every agent gets"),
         (board.sweep_per_claim >= 1, "board.sweep_per_claim must be at least 1, or expired leases would stay"),
         (board.idle_backoff >= board.poll_interval, "board.idle_backoff must not be shorter than board.poll_interval"),
         (board.notify_per_second >= 1, "board.notify_per_second must be at least 1"),

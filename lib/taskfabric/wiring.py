@@ -189,6 +189,7 @@ def rules(settings: Settings) -> Rules:
     return Rules(
         lease=board.lease,
         human_lease=board.human_lease,
+        max_lease=board.max_lease,
         max_attempts=board.max_attempts,
         limits=Limits(
             per_hour=limits.per_hour,
@@ -304,6 +305,11 @@ def cluster_of(home: Path, settings: Settings) -> Cluster | None:
     return None if settings.board.dsn else Cluster(home)
 
 
+def cluster_at(home: Path, place: Path) -> Cluster:
+    """The embedded server of this home that lives in ``place``, whatever this process's settings say."""
+    return Cluster(home, place=place)
+
+
 def open_cluster(home: Path, settings: Settings) -> Ground:
     """Start or join the database and bring it to this version's schema.
 
@@ -342,6 +348,7 @@ __all__ = [
     "Restored",
     "backup",
     "build",
+    "cluster_at",
     "cluster_of",
     "ensure_queues",
     "first_administrator",

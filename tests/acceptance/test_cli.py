@@ -169,13 +169,25 @@ def test_a_human_finishes_by_hand_what_an_agent_needs_a_fence_for(town: Town) ->
     refused(town.kimi("done", other, "--note", "without claiming"), 4)
 
 
-def test_a_lost_lease_is_exit_code_4_and_forgotten(town: Town) -> None:
-    """G2, G3."""
+def test_a_lost_lease_is_exit_code_4_and_its_late_result_is_still_kept(town: Town) -> None:
+    """G2, G3: a renewal that comes too late does not throw away the fence that offers the result."""
     number = town.submitted()
     town.kimi("claim")
     assert town.alice("cancel", number, "--note", "not wanted").code == 0
-    assert refused(town.kimi("renew", f"{number}@1", "--json"), 4)["name"] == "lease-lost"
+    for _ in range(2):
+        assert refused(town.kimi("renew", f"{number}@1", "--json"), 4)["name"] == "lease-lost"
+    assert refused(town.kimi("done", number, "--note", "too late", "--json"), 4)["name"] == "lease-lost"
+    assert "late result kept of `kimi` · epoch 1: too late" in town.alice("log", number).out
     assert refused(town.kimi("renew", f"{number}@1", "--json"), 4)["name"] == "no-fence"
+
+
+def test_two_tokens_on_one_machine_neither_use_nor_forget_each_others_leases(town: Town) -> None:
+    """G2."""
+    number = town.submitted(to="pool")
+    assert town.kimi("take", number).code == 0
+    qwen = town.served.tokens["qwen"]
+    assert refused(town.kimi("done", number, "--note", "mine", "--json", FABRIC_TOKEN=qwen), 4)["name"] == "no-fence"
+    assert town.kimi("done", number, "--note", "mine").code == 0
 
 
 def test_a_question_stops_the_task_until_it_is_answered(town: Town) -> None:
@@ -313,6 +325,40 @@ def test_queues_are_made_and_their_members_set(town: Town) -> None:
     assert "builders" in town.alice("queue", "list").out
 
 
+def test_the_rules_of_a_queue_are_set_when_it_is_made_and_later(town: Town) -> None:
+    made = town.alice.json("queue", "create", "releases", "--needs-verified", "--human-verify")
+    assert (made["needs_verified"], made["human_verify"], made["score_check"]) == (True, True, False)
+    changed = town.alice.json("queue", "rules", "releases", "--no-human-verify", "--score-check")
+    assert (changed["needs_verified"], changed["human_verify"], changed["score_check"]) == (True, False, True)
+    assert town.alice.json("queue", "rules", "alice", "--score-check", "--json")["score_check"] is True
+    assert town.alice.json("queue", "rules", "alice", "--no-score-check")["score_check"] is False
+    assert "needs-verified  yes" in town.alice("queue", "rules", "releases").out
+    refused(town.kimi("queue", "rules", "pool", "--score-check"), 5)
+    assert "fabric queue list" in refused(town.alice("queue", "rules", "nowhere"), 3)["next"]
+
+
+def test_who_resets_himself_with_the_local_credential_stays_inside(town: Town, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    token = town.alice.json("token", "create", "resettable")["token"]
+    kept = {"url": town.served.url, "user": "resettable", "token": token}
+    (home / "credentials").write_text(json.dumps(kept))
+    mine = {"FABRIC_HOME": str(home), "FABRIC_TOKEN": token}
+    refused(town.alice("user", "reset", "resettable", **mine), 5)  # an agent may not, and keeps what it has
+    assert json.loads((home / "credentials").read_text()) == kept
+
+    user = town.alice.json("user", "add", "dora")
+    (home / "credentials").write_text(json.dumps({**kept, "user": "dora", "token": user["token"]}))
+    other = town.alice("user", "reset", "resettable", "--json", FABRIC_HOME=str(home))
+    assert other.code == 0, other
+    assert json.loads((home / "credentials").read_text())["token"] == user["token"]
+    said = town.alice("user", "reset", "dora", "--json", FABRIC_HOME=str(home), FABRIC_TOKEN=user["token"])
+    assert said.code == 0, said
+    fresh = json.loads((home / "credentials").read_text())
+    assert (fresh["user"], fresh["token"]) == ("dora", said.json["token"])
+    assert town.alice("list", FABRIC_TOKEN=fresh["token"]).code == 0
+
+
 def test_doctor_ends_with_1_only_when_something_is_wrong(town: Town) -> None:
     said = town.alice("doctor", "--json")
     assert said.code == int(any(check["state"] == "fail" for check in said.json))
@@ -336,6 +382,27 @@ def test_the_older_program_speaks_its_older_words(town: Town) -> None:
     assert town.kimi.kb("nxt").code == 2
 
 
+def test_the_older_program_prints_one_document_for_each_verb(town: Town) -> None:
+    number = town.submitted("documents")
+    assert town.kimi.kb("next", "--json").json["ref"] == f"{number}@1"
+    assert town.kimi.kb("--json", "renew", number).json["ref"] == f"{number}@1"
+    assert town.kimi.kb("lease-status", number, "--json").json["holder"] == "kimi"
+    assert town.kimi.kb("park", number, "--note", "x", "--until", "now", "--json").json["status"] == "ready"
+    assert town.kimi.kb("take", number, "--json").json["epoch"] == 2
+    assert town.kimi.kb("done", number, "--note", "x", "--json").json["status"] == "done"
+    assert town.alice.kb("close", number, "--json").json["status"] == "verified"
+    for verb, status in (("escalate", "waiting"), ("deadletter", "dead")):
+        number = town.submitted(verb)
+        town.kimi.kb("take", number)
+        assert town.kimi.kb(verb, number, "--note", "x", "--json").json["status"] == status
+    assert set(town.kimi.kb("--help", "--json").json) >= {"next", "lease-status"}
+
+
+@pytest.mark.parametrize("program", ["fabric", "kb-claim"])
+def test_without_a_command_a_program_is_told_so_in_a_document(town: Town, program: str) -> None:
+    assert refused(town.alice("--json", program=program), 2)["next"] != ""
+
+
 def test_the_older_program_ends_tasks_in_each_of_its_ways(town: Town) -> None:
     for verb, status in (("done", "done"), ("escalate", "waiting"), ("deadletter", "dead")):
         number = town.submitted(verb)
@@ -349,7 +416,8 @@ def test_the_older_program_ends_tasks_in_each_of_its_ways(town: Town) -> None:
 
 
 def test_a_hostile_title_cannot_write_to_the_terminal_of_who_lists_it(town: Town) -> None:
-    town.submitted("\x1b[2Jgone \u202eevil")
+    refused(town.alice("submit", "\x1b[2Jgone"), 2)
+    town.submitted("gone \u202eevil")
     for said in (town.alice("list"), town.kimi("claim")):
         assert "\x1b" not in said.out
         assert "\u202e" not in said.out

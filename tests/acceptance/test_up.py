@@ -189,6 +189,62 @@ def test_the_database_is_not_stopped_under_a_running_fabric(home: Home, tmp_path
     assert home.json("db", "backup", str(tmp_path / "dump"))["size"] > 0
 
 
+def postmaster(home: Home) -> Any:
+    """The number of the database's first process, once it accepts connections."""
+    return eventually(lambda: (status := home.json("db", "status"))["ready"] and status["pid"])
+
+
+def test_a_database_that_is_killed_is_started_again_and_nothing_is_lost(home: Home) -> None:
+    """G5, G14."""
+    number = home.json("submit", "survive that too")["id"]
+    killed = postmaster(home)
+    os.kill(killed, signal.SIGKILL)
+    eventually(lambda: home.runtime["database"]["pid"] not in (None, killed))
+    eventually(lambda: home.json("status")["answers"])
+    assert home.runtime["database"]["restarts"] >= 1
+    assert home.json("show", str(number))["title"] == "survive that too"
+
+
+def test_a_database_stopped_on_purpose_stays_stopped_until_a_start_wants_it(home: Home) -> None:
+    home.run("db", "stop", "--force")
+    eventually(lambda: home.runtime["database"]["pid"] is None)  # it was looked at, and left
+    assert home.json("status")["answers"] is False
+    assert home.json("db", "status")["stopped"] is True
+    assert home.json("up", "--detach")["url"] == home.runtime["url"]
+    assert home.json("status")["answers"] is True
+
+
+def test_a_second_start_makes_another_token_where_the_local_one_was_revoked(home: Home) -> None:
+    before = home.json("up")
+    for one in home.json("token", "list"):
+        if one["principal"] == "alice":
+            home.run("token", "revoke", str(one["id"]))
+    home.run("list", code=5)
+    after = home.json("up")
+    assert (after["user"], after["url"]) == ("alice", before["url"])
+    assert after["token"] != before["token"]
+    home.run("list")
+
+
+def test_the_local_user_resets_himself_and_stays_inside(home: Home) -> None:
+    before = home.json("up")["token"]
+    home.run("user", "reset", "alice")
+    assert home.json("up")["token"] != before
+    home.run("list")
+
+
+def test_a_second_home_on_the_same_database_is_refused_and_harms_nothing(home: Home, fresh: Callable[[], Home]) -> None:
+    other = fresh()
+    other.env["FABRIC_PG_DATA"] = home.env["FABRIC_PG_DATA"]
+    up = other.start("up", "--detach", "--port", "0")
+    _, err = answer(up)
+    assert (up.returncode, str(home.data) in err, "FABRIC_PG_DATA" in err) == (2, True, True)
+    other.run("down")
+    other.run("db", "stop", code=2)
+    assert home.json("status")["answers"] is True
+    home.run("list")
+
+
 def test_a_killed_supervisor_takes_its_children_along_and_the_next_start_goes_on(fresh: Callable[[], Home]) -> None:
     home = fresh()
     first = home.json("up", "--detach", "--port", "0")

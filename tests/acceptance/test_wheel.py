@@ -73,7 +73,7 @@ def test_the_installed_library_is_the_wheels(environment: Path) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_of_the_wheel_shows_its_help(environment: Path, program: str) -> None:
-    assert "--help" in run([environment / "bin" / program, "--help"], cwd=environment.parent)
+    assert f"usage: {program}" in run([environment / "bin" / program, "--help"], cwd=environment.parent)
 
 
 def test_the_wheel_carries_the_settings(environment: Path) -> None:

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import platform
+import signal
 import sys
 import time
 import traceback
@@ -44,6 +45,7 @@ _PEERS: Final = Path(__file__).parents[2] / ".venv" / "bench"
 def main() -> int:
     """The exit code: 0 if nothing missed what it must reach, 1 otherwise."""
     options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the server goes with us
     logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, format="%(message)s")
     wanted = set(options.only.split(",")) if options.only else None
     lines: list[Line] = []

@@ -29,6 +29,7 @@ SYSTEMS: Final[Mapping[str, tuple[str, str, dict[str, Any]]]] = {
     "services_tens": ("sys_house", "Services", {"batch": 10}),
     "http": ("sys_house", "Http", {}),
     "http_tens": ("sys_house", "Http", {"batch": 10}),
+    "http_pairs": ("sys_house", "HttpPairs", {}),
     "procrastinate": ("sys_procrastinate", "Procrastinate", {}),
     "pgqueuer": ("sys_pgqueuer", "Pgqueuer", {"batch": 1}),
     "pgqueuer_tens": ("sys_pgqueuer", "Pgqueuer", {}),

@@ -26,8 +26,10 @@ def measure(bench: Bench) -> list[Line]:
             board.system.settle_down()
         rates: dict[str, list[float]] = {"deep": [], "shallow": []}
         cpu: dict[str, list[float]] = {"deep": [], "shallow": []}
+        boards = [("deep", deep), ("shallow", shallow)]
         for _ in range(2 + 4 * bench.rounds):
-            for name, board in (("deep", deep), ("shallow", shallow)):
+            boards.reverse()
+            for name, board in boards:
                 cost = board.cost(lambda board=board: _claim_one(board), _CHUNK)  # type: ignore[misc]
                 rates[name].append(1000 / cost.wall)
                 cpu[name].append(cost.cpu)

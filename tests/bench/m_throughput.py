@@ -43,12 +43,13 @@ def measure(bench: Bench) -> list[Line]:
 
 def measure_http(bench: Bench) -> list[Line]:
     """Our server and four client processes beside the workers of procrastinate and DBOS."""
-    names = ["http", "procrastinate", "dbos", "dbos_tuned", "http_tens"]
+    names = ["http", "procrastinate", "dbos", "dbos_tuned", "http_pairs", "http_tens"]
     got = _windows(bench, bench.hosts(names))
     lines = []
     for peer, must, aim in (("procrastinate", 1.0, 2.0), ("dbos", 1.0, 2.0), ("dbos_tuned", None, None)):
         if peer in got:
             lines.append(_rate("4", f"over HTTP, against {peer}", got, "http", peer, must, aim))
+    lines.append(_rate("4", "over HTTP, done and the next claim in one request", got, "http_pairs", "http"))
     lines.append(_rate("4", "over HTTP, tens against one at a time", got, "http_tens", "http"))
     return lines
 
@@ -78,6 +79,7 @@ def _rate(
         must=must,
         aim=aim,
         note=f"min/median/max: {spread(ours)}; {base} {spread(theirs)};"
+        f" ratio of the maxima {max(ours) / max(theirs):.2f};"
         f" CPU {_split(got[name])}, {base} {_split(got[base])}",
         samples={name: ours, base: theirs},
     )

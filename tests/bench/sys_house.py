@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
-import requests
-
 from taskfabric.domain.errors import FabricError
+from taskfabric.domain.task import Claimed
 from taskfabric.ports.fabric import Fabric as Access
 from taskfabric.remote.fabric import RemoteFabric
 from taskfabric.services import verbs
@@ -71,8 +71,8 @@ class Http(Fabric):
         end = time.monotonic() + 30
         while True:
             try:
-                requests.get(self.url + "/healthz", timeout=2)
-            except requests.RequestException:
+                urllib.request.urlopen(self.url + "/healthz", timeout=2).close()
+            except OSError:
                 if time.monotonic() > end or self.server.poll() is not None:
                     raise RuntimeError(Path(self.home.name, "server.log").read_text()[-2000:]) from None
                 time.sleep(0.05)
@@ -108,6 +108,33 @@ class Http(Fabric):
         while not slot.stopping:
             if not _one_round(fabric, slot, self.batch):
                 fabric.call(verbs.Wait(timeout=1.0))
+
+
+class HttpPairs(Http):
+    """As ``Http``, but a worker finishes one task and claims the next in one request, a batch of two calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "http_pairs"
+
+    def work(self, slot: Slot) -> None:
+        fabric = RemoteFabric(self.url, self.agent_token, instance=f"bench-{os.getpid()}")
+        slot.ready()
+        got: list[Claimed] = fabric.call(verbs.Claim())
+        while not slot.stopping:
+            if not got:
+                fabric.call(verbs.Wait(timeout=1.0))
+                got = fabric.call(verbs.Claim())
+                continue
+            slot.taken(got[0].task.reference)
+            end = verbs.Done(fence=FenceArg.of(got[0].fence), note=NOTE)
+            finished, claimed = fabric.call_many((end, verbs.Claim()))
+            if isinstance(finished, FabricError):
+                raise finished
+            if isinstance(claimed, FabricError):
+                raise claimed
+            got = claimed
+            slot.done()
 
 
 def _one_round(fabric: Access, slot: Slot, batch: int) -> bool:

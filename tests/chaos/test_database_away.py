@@ -242,7 +242,6 @@ def _accepts(cluster: Cluster, chaos: Arena) -> bool:
     return True
 
 
-@pytest.mark.xfail(reason="a process keeps its lanes over a restore with --force; it must be restarted", strict=True)
 def test_a_process_that_lives_through_a_restore_forgets_what_it_remembered(
     mortal: Cluster, mortal_chaos: Arena, tmp_path: Path
 ) -> None:

@@ -24,6 +24,8 @@ HOUR: Final = timedelta(hours=1)
 
 # For what is no verb of the fabric, so that there is only one way to it.
 only_here = pytest.mark.parametrize("way", [Way.LOCAL])
+# For what is about the answers of the server themselves.
+over_http = pytest.mark.parametrize("way", [Way.REMOTE])
 
 _EXAMPLES: Final = {Way.LOCAL: 12, Way.REMOTE: 3}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, LiteralString
 
@@ -19,7 +19,7 @@ from psycopg import sql
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from taskfabric.db.pool import Database
+from taskfabric.db.pool import Connection, Database
 from taskfabric.settings import Settings, load
 from taskfabric.stores.signal import Bus
 from taskfabric.surfaces.app import configuration, create_app, listening
@@ -27,6 +27,8 @@ from taskfabric.testing import TestDatabase
 from taskfabric.wiring import House
 
 _PATIENCE: Final = 20.0  # seconds before a test gives up; nothing here takes that long
+# Threads are started and ended for each test.
+_SMALL: Final = {"server.port": 0, "server.threads": 2, "server.renew_threads": 1}
 # In the order in which rows may come: each table after those that it names.
 _FIRST_DAY: Final = ("users", "projects", "project_has_users", "columns", "swimlanes", "queues")
 _LATER: Final = (
@@ -37,14 +39,21 @@ _LATER: Final = (
 )
 
 
+class _Pool(Database):
+    """The session's connections, of which only the present test's board is told."""
+
+    def greet(self, greeter: Callable[[Connection], None]) -> None:
+        self._greeters = [greeter]
+
+
 class Ground:
     """The session's database. ``reset`` needs ``remember`` to have been called on the first day."""
 
     def __init__(self, tested: TestDatabase, home: Path) -> None:
         self.tested = tested
         self.home = home
-        self.settings: Settings = load(env={}, home=home, overrides={"server.port": 0, "server.threads": 2})
-        self.database = Database(tested.dsn, size=self.settings.board.pool_size, name="test")
+        self.settings: Settings = load(env={}, home=home, overrides=_SMALL)
+        self.database: Database = _Pool(tested.dsn, size=self.settings.board.pool_size, name="test")
         self.bus = Bus(tested.dsn)
         self._conn = tested.connect()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from http.client import HTTPConnection
 from typing import Any, Final
 
 from taskfabric.boards.native.board import NativeBoard
@@ -24,7 +26,7 @@ from taskfabric.domain.principal import (
     Via,
 )
 from taskfabric.domain.queue import QueueKind
-from taskfabric.domain.task import Claimed
+from taskfabric.domain.task import Claimed, Task
 from taskfabric.ports.credentials import NewPrincipal
 from taskfabric.ports.fabric import Fabric, R, Verb
 from taskfabric.remote import RemoteFabric
@@ -178,10 +180,15 @@ class Household:
         answer = self.fabric_as(name).call(RunToken(fence=FenceArg.of(claimed.fence)))
         return self.with_token(answer["token"])
 
-    def token_of(self, name: str) -> str:
-        """A token with which the server knows this caller; over HTTP only."""
+    def post(self, name: str, body: object) -> tuple[int, list[tuple[str, str]], bytes]:
+        """Status, headers and body of the server's whole answer to this caller's request; over HTTP only."""
+        assert self._server is not None
         self.fabric_as(name)
-        return self._tokens[name, Via.TOKEN, None, None]
+        head = {"Authorization": f"Bearer {self._tokens[name, Via.TOKEN, None, None]}"}
+        with contextlib.closing(HTTPConnection("127.0.0.1", self._server.port, timeout=_PATIENCE)) as conn:
+            conn.request("POST", "/jsonrpc.php", json.dumps(body).encode(), head)
+            answer = conn.getresponse()
+            return answer.status, answer.getheaders(), answer.read()
 
     # -- the clock ---------------------------------------------------------------------------------------
 
@@ -211,6 +218,16 @@ class Household:
         deadline = time.monotonic() + _PATIENCE
         while not self.ground.rows("SELECT pg_snapshot_xmin(pg_current_snapshot()) > %s::xid8", written)[0][0]:
             assert time.monotonic() < deadline, "a transaction on this server does not end"
+
+    @contextlib.contextmanager
+    def late_event(self, task: Task) -> Iterator[None]:
+        """A transaction with an event of this task in it, which is committed at the end of the block."""
+        with self.ground.tested.connect() as conn, conn.transaction():
+            conn.execute(
+                "INSERT INTO journal (task_id, project_id, actor_id, kind, via) VALUES (%s, %s, 0, 'late', 'system')",
+                (task.id, task.project_id),
+            )
+            yield
 
     def agent(self, name: str, *, owner: str = "alice", pool: bool = True, **more: object) -> Principal:
         """One more agent, of the pool unless told otherwise."""

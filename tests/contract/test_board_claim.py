@@ -66,6 +66,16 @@ def test_a_claim_brings_the_task_whole(alice: Fabric, kimi: Fabric, limit: int) 
     assert got == look(alice, task)
 
 
+@pytest.mark.parametrize("limit", [1, 5])
+def test_a_claim_brings_what_went_wrong_before(noon: Household, alice: Fabric, kimi: Fabric, limit: int) -> None:
+    task = submit(alice)
+    fail(kimi, claim(kimi, task), "the spade broke")
+    noon.later(minutes=1)
+    got = next_of(kimi, limit=limit).task
+    assert (got.error, got.attempts) == ("the spade broke", 2)
+    assert got == look(alice, task)
+
+
 def test_a_claim_is_a_comment_that_everybody_sees(alice: Fabric, kimi: Fabric) -> None:
     task = submit(alice)
     got = next_of(kimi)
@@ -185,6 +195,16 @@ def test_renewals_answer_one_by_one(alice: Fabric, kimi: Fabric, qwen: Fabric) -
     lost, good = kimi.call(verbs.Renew(fences=(fence(first), fence(second))))
     assert (lost.until, lost.holder) == (None, "qwen")
     assert good.until == NOON + 10 * MINUTE
+
+
+def test_a_stale_fence_beside_the_current_one_is_not_renewed_by_it(alice: Fabric, kimi: Fabric) -> None:
+    """G3: of one task, by one holder, in one call."""
+    old = claim(kimi, submit(alice))
+    release(kimi, old)
+    new = claim(kimi, old.task)
+    first, second = kimi.call(verbs.Renew(fences=(fence(old), fence(new))))
+    assert (first.epoch, first.until) == (1, None)
+    assert (second.epoch, second.until) == (2, NOON + 10 * MINUTE)
 
 
 def test_a_humans_lease_lasts_eight_hours(alice: Fabric, bob: Fabric) -> None:

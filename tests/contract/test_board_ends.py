@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from taskfabric.domain.errors import FabricError, IllegalMove, LeaseLost
+from taskfabric.domain.errors import BadInput, FabricError, IllegalMove, LeaseLost
 from taskfabric.domain.status import Status
 from taskfabric.domain.task import Claimed, Task
 from taskfabric.ports.fabric import Fabric
@@ -45,6 +45,29 @@ def test_a_finished_task_stands_in_done_open_until_somebody_verifies(alice: Fabr
     assert look(alice, task) == done
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_a_finish_answers_as_the_task_then_reads(noon: Household, alice: Fabric, kimi: Fabric, many: bool) -> None:
+    """Also after attempts that failed, with tags, texts and children."""
+    task = submit(alice, tags=("home",), description="words", refs=("git:a@b",), key="k", human_verify=True)
+    fail(kimi, claim(kimi, task), "the spade broke")
+    noon.later(minutes=1)
+    submit(alice, parent=task.id)
+    got = next_of(kimi)
+    assert got.task.id == task.id
+    submit(alice, parent=task.id)
+    alice.call(verbs.EditTask(task=task.id, add_tags=("late",)))
+    end = verbs.End(fence=fence(got), note="dug it")
+    (done,) = kimi.call(verbs.DoneMany(ends=(end,))) if many else [finish(kimi, got, "dug it")]
+    assert done == look(alice, task)
+
+
+def test_a_finish_after_a_failure_answers_as_the_task_then_reads(noon: Household, alice: Fabric, kimi: Fabric) -> None:
+    task = submit(alice)
+    fail(kimi, claim(kimi, task), "the spade broke")
+    noon.later(minutes=1)
+    assert finish(kimi, next_of(kimi)) == look(alice, task)
+
+
 def test_a_verdict_of_fail_is_a_veto(alice: Fabric, kimi: Fabric) -> None:
     done = finish(kimi, claim(kimi, submit(alice)), "it does not hold", verdict="fail")
     assert (done.status, done.verdict, "veto" in done.all_tags) == (Status.DONE, "fail", True)
@@ -72,12 +95,25 @@ def test_many_finishes_are_accepted_each_for_itself(alice: Fabric, kimi: Fabric)
     assert late.text == f"of {lost.task.id}"
 
 
-def test_one_fence_twice_in_a_batch_is_one_finish(alice: Fabric, kimi: Fabric) -> None:
+def test_a_wrong_fence_beside_the_right_one_is_refused_itself(alice: Fabric, kimi: Fabric) -> None:
+    """G3: each answer is that of its own fence, also where only the token differs."""
+    got = claim(kimi, submit(alice))
+    right = fence(got)
+    wrong = verbs.FenceArg(task=right.task, epoch=right.epoch, token="0" * 16)
+    ends = (verbs.End(fence=wrong, note="wrong"), verbs.End(fence=right, note="right"))
+    first, second = kimi.call(verbs.DoneMany(ends=ends))
+    assert isinstance(first, LeaseLost)
+    assert isinstance(second, Task)
+    assert (second.note, look(alice, got.task).note) == ("right", "right")
+
+
+def test_one_fence_twice_in_a_batch_is_an_error_and_finishes_nothing(alice: Fabric, kimi: Fabric) -> None:
     """G3"""
     got = claim(kimi, submit(alice))
-    answers = kimi.call(verbs.DoneMany(ends=tuple(verbs.End(fence=fence(got), note=note) for note in ("a", "b"))))
-    assert sorted(type(one).__name__ for one in answers) == ["LeaseLost", "Task"]
-    assert len(said(alice, got.task, "note")) == 1
+    with pytest.raises(BadInput):
+        kimi.call(verbs.DoneMany(ends=tuple(verbs.End(fence=fence(got), note=note) for note in ("a", "b"))))
+    assert look(alice, got.task).status is Status.WORKING
+    assert finish(kimi, got).status is Status.DONE
 
 
 # -- park ------------------------------------------------------------------------------------------------------

@@ -7,9 +7,11 @@ from datetime import timedelta
 import pytest
 
 from taskfabric.domain.errors import FabricError, IllegalMove, LeaseLost, NotFound
+from taskfabric.domain.principal import ProjectRole
 from taskfabric.domain.status import Status
 from taskfabric.ports.fabric import Fabric
 from taskfabric.services import verbs
+from taskfabric.wiring import SYSTEM
 from tests.contract.acts import (
     HOUR,
     NOON,
@@ -51,21 +53,38 @@ def test_an_answer_does_not_overtake_what_is_more_urgent(alice: Fabric, kimi: Fa
     assert claimed_ids(kimi) == [urgent.id, task.id]
 
 
-def test_a_question_may_go_to_somebody_who_works_in_the_queue(alice: Fabric, bob: Fabric, kimi: Fabric) -> None:
+@pytest.fixture
+def helper(noon: Household) -> str:
+    """bob works in kimi's queue, too."""
+    noon.projects.set_member(noon.project_id("kimi"), noon.people["bob"].id, ProjectRole.MEMBER, SYSTEM)
+    return "bob"
+
+
+def test_a_question_may_go_to_somebody_who_works_in_the_queue(
+    alice: Fabric, bob: Fabric, kimi: Fabric, helper: str
+) -> None:
     """And then he sees the task, and answers."""
-    task = submit(alice)
-    waiting = ask(kimi, claim(kimi, task), of="bob")
-    assert waiting.asked == "bob"
+    task = submit(alice, to="kimi")
+    waiting = ask(kimi, claim(kimi, task), of=helper)
+    assert waiting.asked == helper
     assert [t.id for t in bob.call(verbs.List(mine=True))] == [task.id]
     assert bob.call(verbs.Answer(task=task.id, note="blue")).status is Status.READY
     with pytest.raises(NotFound):
         bob.call(verbs.Show(task=task.id))
 
 
-def test_the_human_it_is_for_may_answer_in_place_of_the_one_asked(alice: Fabric, kimi: Fabric) -> None:
-    task = submit(alice)
-    ask(kimi, claim(kimi, task), of="bob")
+def test_the_human_it_is_for_may_answer_in_place_of_the_one_asked(alice: Fabric, kimi: Fabric, helper: str) -> None:
+    task = submit(alice, to="kimi")
+    ask(kimi, claim(kimi, task), of=helper)
     assert alice.call(verbs.Answer(task=task.id, note="blue")).status is Status.READY
+
+
+def test_a_question_in_the_pool_goes_to_nobody_whom_it_is_not_for(alice: Fabric, kimi: Fabric) -> None:
+    """G13: it would show him the task, and most see little of a pool."""
+    got = claim(kimi, submit(alice))
+    question = verbs.Ask(fence=fence(got), note="which?", of="bob")
+    assert refused(kimi, question) == "cross-user"
+    assert look(alice, got.task).status is Status.WORKING
 
 
 def test_a_question_is_answered_once(alice: Fabric, kimi: Fabric) -> None:

@@ -33,7 +33,7 @@ def test_an_expired_lease_is_taken_back_and_its_attempt_is_spent(noon: Household
     assert alice.call(verbs.Sweep()).ready == (task.id,)
     back = look(alice, task)
     assert (back.status, back.attempts, back.epoch, back.holder) == (Status.READY, 1, 1, None)
-    assert said(alice, task, "expired") == ["⏰ lease of `kimi` (epoch 1) expired, swept"]
+    assert said(alice, task, "expired") == ["⏰ lease expired, swept · held by `kimi` · epoch 1"]
 
 
 def test_a_live_lease_is_left_alone(noon: Household, alice: Fabric, kimi: Fabric) -> None:

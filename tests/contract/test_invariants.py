@@ -15,7 +15,7 @@ from taskfabric.services import verbs
 from taskfabric.services.desk import Rules
 from taskfabric.services.verbs import FenceArg
 from taskfabric.wiring import SYSTEM
-from tests.contract.acts import NOON, claim, finish, for_any, refused, submit
+from tests.contract.acts import NOON, claim, finish, for_any, refused, release, submit
 from tests.contract.household import Household
 
 # -- 1. identity -----------------------------------------------------------------------------------------
@@ -74,7 +74,9 @@ def test_a_task_is_never_trusted_more_than_what_made_it(household: Household, ch
         name = f"agent-{trust.word}"
         if name not in household.people:
             household.agent(name, trust=trust)
-        child = submit(household.fabric_as(name), f"below {parent.id}", parent=parent.id)
+        worker = household.fabric_as(name)
+        claim(worker, parent)
+        child = submit(worker, f"below {parent.id}", parent=parent.id)
         lowest = min(lowest, trust)
         assert child.trust is lowest
         parent = child
@@ -124,7 +126,10 @@ def test_no_agent_of_a_results_family_ever_judges_it(
     alice = household.fabric_as("alice")
     line = [submit(alice)]
     for name in family:
-        line.append(submit(household.fabric_as(name), f"below {line[-1].id}", parent=line[-1].id))
+        worker = household.fabric_as(name)
+        got = claim(worker, line[-1])
+        line.append(submit(worker, f"below {line[-1].id}", parent=line[-1].id))
+        release(worker, got)
     judged = line[min(position, len(line) - 1)]
     finish(household.fabric_as(producer), claim(household.fabric_as(producer), judged))
     kin = {producer, *family}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import pytest
@@ -12,7 +13,7 @@ from taskfabric.domain.status import Status
 from taskfabric.ports.fabric import Verb
 from taskfabric.services import verbs
 from taskfabric.wiring import SYSTEM
-from tests.contract.acts import claim, refused, submit
+from tests.contract.acts import claim, over_http, refused, submit
 from tests.contract.household import Household
 
 
@@ -55,6 +56,45 @@ def test_forbidden_and_missing_are_the_same_bytes(household: Household, number: 
     assert said[0] == said[1]
     assert said[0]["name"] == "not-found"
     assert household.events("refused") == []
+
+
+@over_http
+def test_over_http_forbidden_and_missing_are_one_answer_to_the_byte(household: Household) -> None:
+    """G13: status, headers and body; of single calls and of a batch."""
+    hidden = submit(household.fabric_as("alice"), "the surprise party", to="alice")
+    while str(hidden.id).endswith("9"):
+        hidden = submit(household.fabric_as("alice"), "the surprise party", to="alice")
+    file = household.fabric_as("alice").call(
+        verbs.Attach(task=hidden.id, file=verbs.FileArg(name="a.txt", data="aGk="))
+    )
+
+    def calls(task: int, attachment: int) -> list[object]:
+        fence = verbs.FenceArg(task=task, epoch=1, token="0" * 16)
+        asked: list[Verb[Any]] = [
+            *_about(task),
+            verbs.Download(attachment=attachment),
+            verbs.Done(fence=fence, note="x"),
+            verbs.Ask(fence=fence, note="x", of="alice"),
+            verbs.Park(fence=fence, until=household.clock.now(), note="x"),
+            verbs.Attach(task=task, file=verbs.FileArg(name="a.txt", data="aGk="), fence=fence),
+            verbs.RunToken(fence=fence),
+            verbs.DoneMany(ends=(verbs.End(fence=fence, note="x"),)),
+        ]
+        return [
+            {"jsonrpc": "2.0", "id": n, "method": verb.method, "params": verb.model_dump(mode="json")}
+            for n, verb in enumerate(asked)
+        ]
+
+    def answers(task: int, attachment: int) -> list[object]:
+        asked = calls(task, attachment)
+        found = [household.post("bob", one) for one in [*asked, asked]]
+        assert all(b"surprise" not in body for _, _, body in found)
+        # Where an answer names what was asked about, it is the caller's own number.
+        named = re.compile(rf"(?<=lease ){task}(?=@)|(?<=\"task\":){task}\b".encode())
+        return [(status, head, named.sub(b"N", body)) for status, head, body in found]
+
+    # The next numbers, which nobody has: as long when written.
+    assert answers(hidden.id, file.id) == answers(hidden.id + 1, file.id + 1)
 
 
 def test_a_made_up_fence_tells_nothing_about_a_task(household: Household) -> None:

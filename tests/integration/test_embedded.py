@@ -15,9 +15,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from taskfabric.db.embedded import Cluster
+from taskfabric.db.embedded import Cluster, StopMode
 from taskfabric.db.postmaster import living, orphans
-from taskfabric.domain.errors import Unavailable
+from taskfabric.domain.errors import BadInput, Unavailable
 from taskfabric.testing import Ownership, cluster_in, new_folder
 
 MakeCluster = Callable[..., Cluster]
@@ -180,6 +180,64 @@ def test_two_homes_do_not_disturb_each_other(own_cluster: MakeCluster) -> None:
     assert dsns[0] != dsns[1]
     second.stop("immediate")
     assert one(dsns[0], "SELECT 1") == 1
+
+
+def test_a_place_of_another_home_is_neither_joined_nor_stopped(own_cluster: MakeCluster, tmp_path: Path) -> None:
+    cluster = own_cluster()
+    dsn = cluster.start()
+    (tmp_path / "other").mkdir()
+    other = Cluster(tmp_path / "other", place=cluster.place, durable=False)
+    with pytest.raises(BadInput, match="belongs to the fabric of") as told:
+        other.start()
+    assert (told.value.facts["owner"], told.value.next != "") == (str(cluster.home), True)
+    assert other.stop() is False
+    with pytest.raises(BadInput):
+        other.destroy()
+    assert one(dsn, "SELECT 1") == 1  # the password is the old one too
+
+
+def test_a_place_whose_home_was_moved_goes_on(own_cluster: MakeCluster) -> None:
+    cluster = own_cluster()
+    cluster.start()
+    moved = cluster.home.with_name("moved")
+    cluster.home.rename(moved)
+    dsn = Cluster(moved, place=cluster.place, durable=False).start()
+    assert one(dsn, "SELECT 1") == 1
+    moved.rename(cluster.home)
+
+
+def test_a_stop_on_purpose_is_told_from_a_death(own_cluster: MakeCluster) -> None:
+    cluster = own_cluster()
+    cluster.start()
+    server = living(cluster.data)
+    assert server is not None
+    os.kill(server.pid, signal.SIGKILL)
+    while living(cluster.data) is not None:
+        pass
+    assert cluster.status().stopped is False
+    cluster.stop()
+    assert cluster.status().stopped is True
+    cluster.start()
+    assert cluster.status().stopped is False
+    cluster.stop("immediate")
+    assert cluster.status().stopped is True
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_socket_folder_outside_the_place_goes_with_its_server(own_cluster: MakeCluster, mode: StopMode) -> None:
+    usual = own_cluster()
+    place = usual.place / ("x" * 90)
+    usual.place.mkdir(parents=True)
+    usual.place.chmod(0o755)  # the server's account must pass
+    deep = Cluster(usual.home, place=place, durable=False)
+    try:
+        deep.start()
+        folder = deep.socket_folder()
+        assert (folder.parent in (Path("/run"), Path("/tmp")), folder.is_dir()) == (True, True)
+        deep.stop(mode)
+        assert not folder.exists()
+    finally:
+        deep.destroy()
 
 
 def test_an_immediate_stop_leaves_no_process_behind(own_cluster: MakeCluster) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -251,6 +253,38 @@ def test_a_pool_under_load_recovers_from_a_restart_within_seconds(own_cluster: M
     assert not errors
     assert served == 20
     assert took < 10
+
+
+def test_while_the_database_is_away_nobody_queues_for_it_and_it_is_found_again_by_itself(
+    own_cluster: MakeCluster,
+) -> None:
+    """G14: refused at once, so that every caller can be told to come again."""
+    cluster = own_cluster()
+    pool = Database(cluster.start(), size=4, name="test", patience=5.0)
+    pool.check()
+    cluster.stop("immediate")
+    with contextlib.suppress(Unavailable):  # the session that died
+        pool.check()
+
+    def refused() -> float:
+        began = time.monotonic()
+        with pytest.raises(Unavailable):
+            pool.check()
+        return time.monotonic() - began
+
+    with ThreadPoolExecutor(8) as callers:
+        took = [task.result() for task in [callers.submit(refused) for _ in range(80)]]
+    assert max(took) < 2.5
+    assert sum(took) / len(took) < 0.5
+
+    cluster.start()
+    deadline = time.monotonic() + 10
+    while True:
+        with contextlib.suppress(Unavailable):
+            pool.check()
+            break
+        assert time.monotonic() < deadline
+    pool.close()
 
 
 def test_a_pool_may_be_opened_before_its_database_runs(own_cluster: MakeCluster) -> None:

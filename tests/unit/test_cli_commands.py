@@ -34,7 +34,8 @@ OPTIONS = {
     "park": "--until --note",
     "ask": "--note --of",
     "fail": "--note --final",
-    "queue create": "--pool --inbox",
+    "queue create": "--pool --inbox --needs-verified --score-check --human-verify",
+    "queue rules": "--needs-verified --no-needs-verified --score-check --human-verify",
     "token create": "--queue",
 }
 
@@ -55,6 +56,7 @@ def test_every_command_takes_json_and_explains_itself(command: Command) -> None:
     assert "--json" in parser._option_string_actions
     assert command.help.endswith(".") or "exit code" in command.help
     assert all(example.split()[0] in ("fabric", "kb-claim") or "fabric" in example for example in command.examples)
+    assert command.examples
     assert len(parser.format_help()) > 50
 
 
@@ -130,6 +132,10 @@ def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(HelpShown):
         read("submit", "--help")
     assert "examples:" in capsys.readouterr().out
+
+
+def test_the_help_of_a_key_warns_of_relative_times() -> None:
+    assert "times are part of its body" in " ".join(ALL["submit"].parser("fabric").format_help().split())
 
 
 def test_completion_knows_every_command_and_option() -> None:

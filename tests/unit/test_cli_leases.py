@@ -20,7 +20,7 @@ def fence(task: int, epoch: int) -> dict[str, object]:
 
 @pytest.fixture
 def leases(tmp_path: Path) -> Leases:
-    return Leases({"FABRIC_LEASES": str(tmp_path)}, URL)
+    return Leases({"FABRIC_LEASES": str(tmp_path)}, URL, "token of kimi")
 
 
 def test_a_stored_fence_is_found_by_its_epoch_and_the_newest_by_its_task(leases: Leases) -> None:
@@ -48,7 +48,15 @@ def test_only_its_owner_can_read_a_stored_fence(leases: Leases, tmp_path: Path) 
 
 def test_servers_do_not_see_each_others_leases(leases: Leases, tmp_path: Path) -> None:
     leases.store(fence(12, 3), None)
-    assert Leases({"FABRIC_LEASES": str(tmp_path)}, "http://127.0.0.1:9000").find(TaskRef(id=12)) is None
+    assert (
+        Leases({"FABRIC_LEASES": str(tmp_path)}, "http://127.0.0.1:9000", "token of kimi").find(TaskRef(id=12)) is None
+    )
+
+
+def test_callers_of_one_server_do_not_see_each_others_leases(leases: Leases, tmp_path: Path) -> None:
+    leases.store(fence(12, 3), None)
+    assert Leases({"FABRIC_LEASES": str(tmp_path)}, URL, "token of qwen").find(TaskRef(id=12)) is None
+    assert "token of kimi" not in " ".join(map(str, tmp_path.rglob("*")))
 
 
 def test_a_lease_that_ended_or_was_lost_is_forgotten_and_one_that_may_live_is_kept(leases: Leases) -> None:
@@ -76,7 +84,7 @@ def test_a_damaged_file_is_no_fence_and_no_fault(leases: Leases, tmp_path: Path,
 def test_a_folder_that_cannot_be_written_is_named_in_the_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FabricError, match="cannot keep its fence"):
-        Leases({"FABRIC_LEASES": str(tmp_path / "file")}, URL).store(fence(12, 3), None)
+        Leases({"FABRIC_LEASES": str(tmp_path / "file")}, URL, "x").store(fence(12, 3), None)
 
 
 def test_the_folder_follows_the_state_directory(tmp_path: Path) -> None:

@@ -51,6 +51,23 @@ def test_an_agents_token_with_the_local_server(home: Path, tmp_path: Path) -> No
     assert (where.url, where.token) == ("http://127.0.0.1:8420", "kimi")
 
 
+def test_a_token_of_the_environment_is_never_sent_to_the_server_of_a_folders_file(home: Path, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("FABRIC_URL=http://evil:1\n")
+    env = {"FABRIC_HOME": str(home), "FABRIC_TOKEN": "mine"}
+    with pytest.raises(NotAuthenticated, match="is not sent"):
+        find(env, tmp_path)
+    with pytest.raises(NotAuthenticated):  # nor is the local one
+        find({"FABRIC_HOME": str(home)}, tmp_path)
+    (tmp_path / ".env").write_text("FABRIC_URL=http://localhost:8420\n")  # the local server itself
+    assert find(env, tmp_path).token == "mine"
+
+
+def test_a_token_of_a_folders_file_is_never_sent_to_the_server_of_the_environment(home: Path, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("FABRIC_URL=http://dotenv:1\nFABRIC_TOKEN=dotenv\n")
+    with pytest.raises(NotAuthenticated):
+        find({"FABRIC_HOME": str(home), "FABRIC_URL": "http://elsewhere:1"}, tmp_path)
+
+
 def test_the_local_token_is_never_sent_to_another_server(home: Path, tmp_path: Path) -> None:
     with pytest.raises(NotAuthenticated):
         find({"FABRIC_HOME": str(home), "FABRIC_URL": "http://elsewhere:8420"}, tmp_path)

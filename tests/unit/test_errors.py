@@ -90,6 +90,14 @@ def test_missing_and_forbidden_are_the_same_bytes() -> None:
     assert not_found("task").facts == {}
 
 
+@pytest.mark.parametrize(
+    ("what", "step"),
+    [("task", "fabric list"), ("queue", "fabric queue list"), ("user", "fabric user list"), ("token", "token list")],
+)
+def test_what_is_not_found_comes_with_a_step_that_fits_it(what: str, step: str) -> None:
+    assert step in not_found(what).next
+
+
 def test_who_catches_not_yours_catches_every_loss_of_a_lease() -> None:
     for kind in (errors.NoFence, errors.LeaseLost, errors.HeldBy):
         assert issubclass(kind, errors.NotYours)

@@ -11,6 +11,8 @@ The server belongs to its data directory and outlives every client; only ``stop`
         log/            its log, one file a weekday
         run/            the Unix socket, 0700 (in /tmp or /run when the path is too long for a socket)
         superuser       the password of PostgreSQL's superuser, 0600
+        home            whose it is: the path of the one home that starts and stops it
+        stopped         there while it is stopped on purpose; a server that ended without it was killed
         postgresql.conf, pg_hba.conf, local.conf (yours)
     $FABRIC_HOME/credentials.d/database     the password of the role `fabric`, which owns the database and nothing else
 """
@@ -42,7 +44,7 @@ from taskfabric.db.furnish import DATABASE, ROLE, SUPERUSER, furnish
 from taskfabric.db.postmaster import Postmaster, clear_stale, dismiss, living, orphans
 from taskfabric.db.server_config import HBA, LOCAL, server_config
 from taskfabric.db.startup_error import explain
-from taskfabric.domain.errors import Unavailable
+from taskfabric.domain.errors import BadInput, Unavailable
 
 StopMode = Literal["smart", "fast", "immediate"]
 
@@ -64,6 +66,7 @@ class ClusterStatus:
     socket_folder: Path
     log: Path
     data_version: str | None  # major version of the data directory; None = not made yet
+    stopped: bool  # by somebody who wanted that
 
 
 class Cluster:
@@ -90,6 +93,8 @@ class Cluster:
         self.log = self.place / "log"
         self._password_file = self.home / "credentials.d" / "database"
         self._superuser_file = self.place / "superuser"
+        self._owner_file = self.place / "home"
+        self._stopped_file = self.place / "stopped"
         self._tcp_port = tcp_port
         self._options = dict(options or {})
         self._durable = durable
@@ -100,8 +105,9 @@ class Cluster:
         """Make, start or join the server; the connection string of the role `fabric`.
 
         Safe to call from several processes at once: one starts it, all get the string. Raises Unavailable with the
-        reason and the last lines of the server's log.
+        reason and the last lines of the server's log, BadInput when the place belongs to another home.
         """
+        self.refuse_foreign()
         if (dsn := self._joined()) is not None:
             return dsn
         account = accounts.choose(self._env)
@@ -110,6 +116,8 @@ class Cluster:
             with self._locked():
                 if (dsn := self._joined()) is not None:
                     return dsn
+                self._own()
+                self._stopped_file.unlink(missing_ok=True)
                 if living(self.data) is None:
                     self._launch(account)
                 self._await_ready()
@@ -119,15 +127,19 @@ class Cluster:
         return self.dsn()
 
     def stop(self, mode: StopMode = "fast") -> bool:
-        """End the server and wait until it is gone; whether there was one.
+        """End the server and wait until it is gone; whether there was one. Another home's server is not touched.
 
         "fast" ends sessions and shuts down cleanly, "smart" lets sessions finish, "immediate" is a crash on purpose.
         """
-        if not self.place.is_dir():
+        if not self.place.is_dir() or self._other_owner() is not None:
             return False
         with self._locked():
             server = living(self.data)
+            if initdb.data_version(self.data) is not None:
+                with contextlib.suppress(OSError):  # also a full disk lets it stop
+                    self._stopped_file.touch()
             if server is None:
+                self._remove_socket_folder(self.socket_folder())
                 return False
             os.kill(server.pid, _signal_for(mode))
             deadline = time.monotonic() + _PATIENCE
@@ -139,7 +151,20 @@ class Cluster:
                         pid=server.pid,
                     )
                 time.sleep(0.01)
+            self._remove_socket_folder(server.socket_folder)
             return True
+
+    def refuse_foreign(self) -> None:
+        """Raise BadInput if the place belongs to another home: two fabrics in one database lock each other out."""
+        owner = self._other_owner()
+        if owner is not None:
+            raise BadInput(
+                f"the database in {self.place} belongs to the fabric of {owner}, not to that of {self.home}",
+                next="name another folder with FABRIC_PG_DATA, or leave it unset; "
+                f"FABRIC_HOME={shlex.quote(str(owner))} means that fabric",
+                place=str(self.place),
+                owner=str(owner),
+            )
 
     def restart(self, mode: StopMode = "fast") -> str:
         """Stop it if it runs, start it, and return the connection string."""
@@ -148,6 +173,7 @@ class Cluster:
 
     def destroy(self) -> None:
         """End the server and remove everything that belongs to it. There is no way back."""
+        self.refuse_foreign()
         self.stop("immediate")
         shutil.rmtree(self.socket_folder(), ignore_errors=True)
         shutil.rmtree(self.place, ignore_errors=True)
@@ -164,6 +190,7 @@ class Cluster:
             socket_folder=server.socket_folder if server else self.socket_folder(),
             log=self.log,
             data_version=initdb.data_version(self.data),
+            stopped=server is None and self._stopped_file.exists(),
         )
 
     # ------------------------------------------------------------- keeping it
@@ -221,6 +248,37 @@ class Cluster:
         except psycopg.OperationalError:  # not furnished yet, full, or hanging: the locked path finds out which
             return None
         return dsn
+
+    def _other_owner(self) -> Path | None:
+        """The home that the place belongs to, if it is not ours. One that lies in our home came along with it, and one
+        whose home is gone is free for the next."""
+        try:
+            owner = Path(os.fsdecode(self._owner_file.read_bytes()))
+        except OSError:
+            return None
+        ours = self.home.resolve()
+        if owner == ours or self.place.resolve().is_relative_to(ours) or _is_gone(owner):
+            return None
+        return owner
+
+    def _own(self) -> None:
+        """The place says that it is ours. Called under its lock. Raises BadInput if somebody else was faster."""
+        self.refuse_foreign()
+        ours = os.fsencode(self.home.resolve())
+        with contextlib.suppress(FileNotFoundError):
+            if self._owner_file.read_bytes() == ours:
+                return
+        draft = self._owner_file.with_name(f".home.{os.getpid()}")
+        draft.write_bytes(ours)
+        draft.replace(self._owner_file)
+
+    def _remove_socket_folder(self, folder: Path) -> None:
+        """Away with a socket folder outside the place; the one inside does not litter anybody's machine."""
+        if folder.is_relative_to(self.place) or not folder.name.startswith("fabric-"):
+            return
+        clear_stale(self.data, folder)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
     def _make_place(self, account: accounts.Account) -> None:
         try:
@@ -332,6 +390,17 @@ def _signal_for(mode: StopMode) -> signal.Signals:
             return signal.SIGQUIT
         case _:
             assert_never(mode)
+
+
+def _is_gone(folder: Path) -> bool:
+    """Whether it certainly does not exist; one that we may not see does."""
+    try:
+        folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _hash(path: Path) -> str:

@@ -28,6 +28,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from taskfabric.db.cutoff import Cutoff
+from taskfabric.db.outage import Outage, Watched
 from taskfabric.domain.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -49,14 +50,17 @@ _KEEPALIVE: Final = {
 _CONNECT_SECONDS: Final = 5
 _PREPARED_STATEMENTS: Final = 400  # a connection keeps this many; the board has fewer
 _TRIES: Final = 3
+_GLANCE: Final = 0.01  # seconds: enough for a connection that lies ready
+_PIECE: Final = 0.2  # seconds of waiting between two looks whether the database went away meanwhile
 
 
 class Database:
     """A pool of connections to one database.
 
-    ``size`` connections at most; a caller waits up to ``patience`` seconds for one. ``limit`` is how many seconds one
-    caller may keep a connection: after that it is cut, so that a database which accepts and never answers costs an
-    error and not a thread.
+    ``size`` connections at most; a caller waits up to ``patience`` seconds for one, and hardly at all while the
+    database is known to be away: then one caller at a time tries, and the others are refused at once (G14). ``limit``
+    is how many seconds one caller may keep a connection: after that it is cut, so that a database which accepts and
+    never answers costs an error and not a thread.
     """
 
     def __init__(self, dsn: str, *, size: int, name: str, patience: float = 5.0, limit: float = 60.0) -> None:
@@ -65,17 +69,20 @@ class Database:
         self._limit = limit
         self._pid = os.getpid()
         self._cutoff = Cutoff(name=name)
+        self._outage = Outage()
+        self._greeters: list[Callable[[Connection], None]] = []
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             configured(dsn, name=name),
             min_size=min(2, size),
             max_size=size,
             name=name,
             timeout=patience,
-            # Short, so that the growing pauses between attempts never get long: back within seconds.
-            reconnect_timeout=3.0,
+            # Given up soon, since the next caller begins an attempt of his own: back within seconds.
+            reconnect_timeout=1.0,
             max_lifetime=3600.0,
-            kwargs={"autocommit": True, "prepare_threshold": 0},
-            configure=_configure,
+            connection_class=Watched,
+            kwargs={"autocommit": True, "prepare_threshold": 0, "outage": self._outage},
+            configure=self._configure,
             open=True,
         )
 
@@ -127,6 +134,16 @@ class Database:
                 sent=False,
             ) from error
 
+    def greet(self, greeter: Callable[[Connection], None]) -> None:
+        """``greeter`` is called with each connection that is made from now on, before anybody uses it: a restore ends
+        all the others, so what was remembered of the old copy can be forgotten in time."""
+        self._greeters.append(greeter)
+
+    def _configure(self, conn: Connection) -> None:
+        conn.prepared_max = _PREPARED_STATEMENTS
+        for greeter in self._greeters:
+            greeter(conn)
+
     def check(self) -> None:
         """Ask the database for a sign of life. Raises Unavailable."""
         with self.connection(limit=self._patience) as conn:
@@ -144,11 +161,15 @@ class Database:
     def _take(self) -> Connection:
         if os.getpid() != self._pid:
             raise RuntimeError(f"the pool {self.name!r} was opened before the fork; open one in each process")
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._outage.patience(self._patience)
+        failures = self._outage.failures
         while True:
+            left = deadline - time.monotonic()
             try:
-                conn = self._pool.getconn(timeout=max(0.01, deadline - time.monotonic()))
+                conn = self._pool.getconn(timeout=max(_GLANCE, min(left, _PIECE)))
             except (PoolTimeout, TooManyRequests) as cause:
+                if left > _PIECE and self._outage.failures == failures:
+                    continue
                 raise self._unreachable(cause) from cause
             except PoolClosed as cause:
                 raise Unavailable("the database connections of this process are closed", sent=False) from cause
@@ -165,7 +186,7 @@ class Database:
                 sent=False,
             )
         return Unavailable(
-            f"the database cannot be reached ({cause})",
+            f"the database cannot be reached ({self._outage.reason or cause})",
             next="`fabric db status` shows whether it runs; it is tried again by itself",
             sent=False,
         )
@@ -206,10 +227,6 @@ def configured(dsn: str, *, name: str) -> str:
         connect_timeout=given.get("connect_timeout") or _CONNECT_SECONDS,
         client_encoding="UTF8",
     )
-
-
-def _configure(conn: Connection) -> None:
-    conn.prepared_max = _PREPARED_STATEMENTS
 
 
 def _alive(conn: Connection) -> bool:

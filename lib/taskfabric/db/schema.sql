@@ -16,6 +16,26 @@ CREATE FUNCTION public.fabric_finished(status text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (status = ANY (ARRAY['done'::text, 'verified'::text, 'dead'::text, 'cancelled'::text, 'rejected'::text, 'record'::text]));
 
+CREATE FUNCTION public.fabric_hold_if_broken(p_task bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    blocker bigint := (SELECT min(l.opposite_task_id) FROM task_has_links l
+                        WHERE l.task_id = p_task AND l.link_id = 3 AND l.state = 'broken');
+    row tasks;
+BEGIN
+    IF blocker IS NULL THEN
+        RETURN;
+    END IF;
+    UPDATE tasks SET flags = flags | 1, status = 'held', hold_rule = 'blocker', seq = seq + 1,
+           told = greatest(told, pg_current_xact_id())
+     WHERE id = p_task AND status = 'ready' RETURNING * INTO row;
+    IF FOUND THEN
+        PERFORM fabric_note(row, 'held', '#' || blocker || ', which blocks it, can no longer release it', 'held',
+                            jsonb_build_object('by', blocker));
+    END IF;
+END $$;
+
 CREATE FUNCTION public.fabric_journal_months(ahead interval) RETURNS integer
     LANGUAGE plpgsql
     AS $$
@@ -60,6 +80,7 @@ CREATE FUNCTION public.fabric_lift_epochs() RETURNS bigint
 DECLARE lifted bigint;
 BEGIN
     INSERT INTO restores (step) VALUES (1000000);
+    DELETE FROM lane_floors;
     -- A copy in another server has events of transactions which that server has yet to reach: no reader would see them,
     -- and new ones would stand before them. Their ids alone keep the order.
     IF EXISTS (SELECT FROM journal WHERE xid >= pg_snapshot_xmin(pg_current_snapshot())) THEN
@@ -76,6 +97,7 @@ BEGIN
            column_id = CASE WHEN t.token IS NULL THEN t.column_id ELSE coalesce(q.ready_column, t.column_id) END,
            owner_id = CASE WHEN t.token IS NULL THEN t.owner_id END,
            ready_since = CASE WHEN t.token IS NULL THEN t.ready_since ELSE fabric_now() END,
+           date_started = CASE WHEN t.token IS NULL THEN t.date_started END,
            holder_instance = NULL, token = NULL, lease_until = NULL
       FROM tasks s LEFT JOIN queues q ON q.project_id = s.project_id WHERE s.id = t.id;
     GET DIAGNOSTICS lifted = ROW_COUNT;
@@ -158,6 +180,40 @@ CREATE FUNCTION public.fabric_note(p_task public.tasks, p_comment text, p_text t
     VALUES (p_task.told, p_task.id, p_task.seq, p_task.project_id, 0, p_event, 'system', p_data);
 $$;
 
+CREATE FUNCTION public.fabric_open_lane(p_task bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    lane integer;
+    place bigint;
+BEGIN
+    SELECT lane_id, rank INTO lane, place FROM tasks
+     WHERE id = p_task AND status = 'ready' AND open_blockers = 0 AND NOT delayed;
+    IF FOUND THEN
+        PERFORM pg_advisory_xact_lock_shared(7301, lane);
+        UPDATE lane_floors SET floor = place WHERE lane_id = lane AND floor > place;
+    END IF;
+END $$;
+
+CREATE FUNCTION public.fabric_raise_floors(p_lanes integer[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    lane integer;
+    head bigint;
+BEGIN
+    FOREACH lane IN ARRAY p_lanes LOOP
+        CONTINUE WHEN NOT pg_try_advisory_xact_lock(7301, lane);
+        SELECT rank INTO head FROM tasks
+         WHERE lane_id = lane AND status = 'ready' AND open_blockers = 0 AND NOT delayed
+           AND rank >= coalesce((SELECT floor FROM lane_floors WHERE lane_id = lane), -9223372036854775808)
+         ORDER BY rank LIMIT 1;
+        CONTINUE WHEN head IS NULL;
+        INSERT INTO lane_floors VALUES (lane, head)
+        ON CONFLICT (lane_id) DO UPDATE SET floor = EXCLUDED.floor WHERE lane_floors.floor < EXCLUDED.floor;
+    END LOOP;
+END $$;
+
 CREATE FUNCTION public.fabric_release_dependents(p_blocker public.tasks) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -189,6 +245,7 @@ BEGIN
              WHERE id = dep.task_id RETURNING * INTO row;
             PERFORM fabric_note(row, 'resumed', '#' || p_blocker.id || ' no longer blocks it', 'unblocked',
                                 jsonb_build_object('by', p_blocker.id, 'left', row.open_blockers));
+            PERFORM fabric_open_lane(row.id);
         ELSIF effect = 'broken' THEN
             why := '#' || p_blocker.id || ', which blocks it, '
                    || CASE WHEN veto THEN 'ended with a veto' ELSE 'is ' || p_blocker.status END;
@@ -220,13 +277,18 @@ DECLARE row tasks;
 BEGIN
     UPDATE tasks SET open_children = open_children + p_step WHERE id = p_child.parent_id RETURNING * INTO row;
     IF row.open_children = 0 AND row.status = 'waiting' AND row.flags & 6 = 0 THEN
-        UPDATE tasks t SET role = 'ready', status = 'ready', flags = flags & ~1, seq = seq + 1, told = greatest(told, pg_current_xact_id()), ready_since = fabric_now(),
+        UPDATE tasks t SET role = 'ready', status = 'ready', flags = flags & ~1, seq = seq + 1,
+               told = greatest(told, pg_current_xact_id()), ready_since = fabric_now(),
                column_id = q.ready_column, owner_id = NULL, holder_instance = NULL, date_started = NULL,
                rank = coalesce((SELECT min(o.rank) FROM tasks o WHERE o.project_id = t.project_id
                                    AND o.column_id = q.ready_column AND o.is_active), t.rank) - 1048576
           FROM queues q WHERE t.id = row.id AND q.project_id = t.project_id RETURNING t.* INTO row;
         PERFORM fabric_note(row, 'resumed', 'all of its children have finished', 'resumed',
                             jsonb_build_object('children', row.children));
+        PERFORM fabric_open_lane(row.id);
+        IF row.open_blockers > 0 THEN
+            PERFORM fabric_hold_if_broken(row.id);
+        END IF;
     END IF;
 END $$;
 
@@ -364,6 +426,12 @@ ALTER TABLE public.journal ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE public.lane_floors (
+    lane_id integer NOT NULL,
+    floor bigint NOT NULL
+)
+WITH (fillfactor='50');
 
 CREATE TABLE public.lanes (
     id integer NOT NULL,
@@ -758,6 +826,9 @@ ALTER TABLE ONLY public.credentials
 
 ALTER TABLE ONLY public.digests
     ADD CONSTRAINT digests_pkey PRIMARY KEY (user_id, day);
+
+ALTER TABLE ONLY public.lane_floors
+    ADD CONSTRAINT lane_floors_pkey PRIMARY KEY (lane_id);
 
 ALTER TABLE ONLY public.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (id);

@@ -79,7 +79,7 @@ class Kinship:
 
     producer_id: int | None
     submitter_id: int
-    relatives: frozenset[int] = frozenset()  # agents that submitted, held or produced ancestors and descendants
+    relatives: frozenset[int] = frozenset()  # agents that submitted, held or produced it, its ancestors or descendants
 
 
 def may_judge(closer_id: int, kind: Kind, kin: Kinship, *, human_only: bool) -> FabricError | None:

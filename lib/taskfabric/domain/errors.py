@@ -167,6 +167,21 @@ def from_json(shape: Mapping[str, object]) -> FabricError:
     return error
 
 
+# What to look at for a thing that was not found; for all others the error's usual step. By the thing alone, so that
+# missing and forbidden stay the same bytes.
+_NEXT_BY_THING: Final[Mapping[str, str]] = {
+    "queue": "check the name; `fabric queue list` shows the queues that you can see",
+    "project": "check the number; `fabric queue list` shows the queues that you can see",
+    "column": "check the title; every queue has Backlog, Ready, Work in progress and Done",
+    "user": "check the name; `fabric user list` shows humans and agents",
+    "person": "check the name; `fabric user list` shows humans and agents",
+    "target": "name a queue of `fabric queue list`, somebody of `fabric user list`, pool, auto or any:tier=large",
+    "token": "check the number; `fabric token list` shows the tokens that you can see",
+    "file": "`fabric show REF` lists the files of a task",
+    "attachment": "`fabric show REF` lists the files of a task",
+}
+
+
 def not_found(what: str) -> NotFound:
-    """The one sentence for a thing that does not exist or that the caller may not see."""
-    return NotFound(f"no such {what}, or you may not see it")
+    """The one sentence for a thing that does not exist or that the caller may not see, with the step that fits it."""
+    return NotFound(f"no such {what}, or you may not see it", next=_NEXT_BY_THING.get(what, ""))

@@ -188,6 +188,8 @@ def _reasons(task: Task, now: datetime) -> Iterable[Reason]:
         case Status.WORKING:
             if task.holder is None:
                 yield Reason(kind=Hindrance.LEASED, text="it is being worked on without a lease")
+            elif task.lease_until is not None and task.lease_until <= now:
+                yield Reason(kind=Hindrance.LEASED, text="its lease expired; the next claim takes it back")
             else:
                 yield Reason(kind=Hindrance.LEASED, text=f"{task.holder} has it", until=task.lease_until)
         case Status.WAITING:

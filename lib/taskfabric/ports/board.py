@@ -75,6 +75,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A file that is in the file store already, to be listed on a task."""
+
+    name: str
+    size: int  # bytes
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
     """What a sweep did."""
 
@@ -121,15 +130,16 @@ class Board(Protocol):
     def renew(self, fences: Sequence[Fence], lease: timedelta | None, stamp: Stamp) -> list[Renewal]:
         """Each lease whose fence is current now lasts until now + its length (or ``lease``); the others say lost."""
 
-    def settle(self, fence: Fence, outcome: Outcome, stamp: Stamp) -> Task:
-        """The run ended with this outcome; waiters are released in the same transaction. Raises LeaseLost; a late
-        result is kept."""
+    def settle(self, fence: Fence, outcome: Outcome, stamp: Stamp, files: Sequence[NewFile] = ()) -> Task:
+        """The run ended with this outcome and these files are listed on the task; waiters are released in the same
+        transaction. Raises LeaseLost: then no file is listed, and a late result is kept."""
 
     def settle_many(self, ends: Sequence[tuple[Fence, Done]], stamp: Stamp) -> list[Task | FabricError]:
         """As ``settle`` for each, in one transaction; a lost lease is an element, not a failure of the rest."""
 
-    def settle_by_hand(self, task_id: int, outcome: Outcome, stamp: Stamp) -> Task:
-        """A human ends his own work, or moves on somebody's task by hand, without a fence: a fact."""
+    def settle_by_hand(self, task_id: int, outcome: Outcome, stamp: Stamp, files: Sequence[NewFile] = ()) -> Task:
+        """A human ends his own work, or moves on somebody's task by hand, without a fence: a fact. The files are
+        listed in the same transaction."""
 
     # -- people's verbs ------------------------------------------------------------------------------
     def answer(self, task_id: int, text: str, stamp: Stamp) -> Task: ...
@@ -168,6 +178,12 @@ class Board(Protocol):
         """The task with its descendants, as far as the viewer may see."""
 
     def kinship(self, task_id: int) -> frozenset[int]:
-        """Agents that submitted, held or produced this task's ancestors and descendants."""
+        """Agents that submitted, held or produced this task, its ancestors or its descendants, in whatever epoch."""
+
+    def ancestors(self, task_id: int) -> tuple[int, ...]:
+        """The task's parent, that one's parent, and so on to the root; empty for a root and for a missing task."""
+
+    def places(self, task_ids: Sequence[int]) -> dict[int, int]:
+        """In which project each of these tasks stands; those that do not exist are left out."""
 
     def attachment(self, attachment_id: int, viewer: Viewer) -> Attachment: ...

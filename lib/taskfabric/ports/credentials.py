@@ -55,6 +55,16 @@ class Credential:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinSet:
+    """When somebody's PIN was last set, by whom and through which door."""
+
+    at: datetime
+    by: str
+    via: Via
+    first: bool  # it was the first one: nothing had to be proved
+
+
 class Credentials(Protocol):
     """Raises ``Unavailable`` while the store cannot be reached."""
 
@@ -106,3 +116,5 @@ class Credentials(Protocol):
         """True for the right PIN. Five wrong ones lock it for 15 minutes: then raises Refused, also for the right."""
 
     def has_pin(self, principal_id: int) -> bool: ...
+    def pins_set(self) -> dict[int, PinSet]:
+        """For each account the last setting of its PIN, as far as the journal goes back."""

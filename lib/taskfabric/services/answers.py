@@ -44,7 +44,7 @@ class Explanation:
     claimable: bool
     first: Reason | None
     reasons: tuple[Reason, ...] = ()
-    claimers: tuple[str, ...] = ()  # agents whose card fits, when it is claimable
+    claimers: tuple[str, ...] = ()  # agents whose card fits, or the inbox's owner, when it is claimable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

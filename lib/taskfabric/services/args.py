@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
-from typing import Annotated
+import re
+from datetime import datetime
+from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from taskfabric.domain.lease import Fence, TaskRef
 
@@ -26,6 +29,18 @@ def _task_id(value: object) -> int:
     return TaskRef.parse(value).id
 
 
+# What it looks like only: whether there is such a day, and a zone, is asked afterwards.
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?", re.ASCII)
+
+
+def _instant(value: object) -> object:
+    if isinstance(value, datetime) or (isinstance(value, str) and _ISO.fullmatch(value)):
+        return value
+    raise PydanticCustomError("datetime_type", "an instant is written as 2026-12-01T09:00:00+01:00")
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_instant)]
+Seconds = Annotated[float, Field(strict=True)]
 Text = Annotated[str, AfterValidator(sound)]
 Word = Annotated[str, AfterValidator(sound), Field(max_length=255)]
 TaskId = Annotated[int, BeforeValidator(_task_id)]

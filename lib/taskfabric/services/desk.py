@@ -28,6 +28,7 @@ class Rules:
 
     lease: timedelta = timedelta(minutes=10)
     human_lease: timedelta = timedelta(hours=8)
+    max_lease: timedelta = timedelta(hours=12)  # what an agent may ask for at most
     max_attempts: int = 3
     limits: Limits = field(default_factory=Limits)
     take_order: tuple[int, ...] = (3, 2, 1, 0)

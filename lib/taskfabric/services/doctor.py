@@ -125,11 +125,21 @@ class Doctor:
             yield Check(
                 name="pin",
                 state="warn",
-                text=f"no PIN is set for {', '.join(without)}: nobody can decide from the command line",
+                text=f"no PIN is set for {', '.join(without)}: nobody can decide from the command line, and whatever"
+                " reads the local credential can add people",
                 next="set one with `fabric pin set`",
             )
         else:
             yield Check(name="pin", state="ok", text="every administrator has a PIN")
+        last = credentials.pins_set()
+        for who in (p for p in admins if p.name not in without and p.id in last):
+            pin = last[who.id]
+            how, at = "first set" if pin.first else "changed", f"{pin.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            yield Check(
+                name="pin-set",
+                state="ok",
+                text=f"the PIN of {who.name} was {how} by {pin.by} ({pin.via.value}) at {at}",
+            )
 
 
 def _count(name: str, number: int, what: str, next: str) -> Check:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+from collections.abc import Sequence
 from datetime import timedelta
 
 from taskfabric.domain.errors import BadInput, FabricError, NoFence, NotFound, Refused, not_found
@@ -18,8 +19,9 @@ from taskfabric.domain.outcome import (
     WaitingOnChildren,
 )
 from taskfabric.domain.principal import Caller, Principal, Trust, Viewer
+from taskfabric.domain.queue import QueueKind
 from taskfabric.domain.task import Claimed, Task
-from taskfabric.ports.board import Want
+from taskfabric.ports.board import NewFile, Want
 from taskfabric.services import policy, text, verbs
 from taskfabric.services.desk import Desk
 
@@ -67,7 +69,6 @@ class Draining:
 
     def _want(self, caller: Caller, queues: tuple[int, ...], lease: float | None) -> Want:
         rules, me = self._desk.rules, caller.principal
-        usual = rules.human_lease if me.is_human else rules.lease
         own = [q.project_id for q in self._desk.projects.queues_of(me.id) if q.owner_id == me.id]
         return Want(
             queues=queues,
@@ -75,28 +76,46 @@ class Draining:
             tiers=None if me.is_human else me.tiers,
             capabilities=None if me.is_human else me.capabilities,
             trust=Trust.HUMAN if me.is_human else me.trust,
-            lease=usual if lease is None else timedelta(seconds=lease),
+            lease=self._length(caller, lease) or (rules.human_lease if me.is_human else rules.lease),
             order=rules.take_order,
             aging=rules.aging,
             concurrency=me.concurrency,
         )
 
+    def _length(self, caller: Caller, seconds: float | None) -> timedelta | None:
+        """The length that was asked for. Raises BadInput for an agent that asks for more than the house allows."""
+        if seconds is None:
+            return None
+        longest = self._desk.rules.max_lease.total_seconds()
+        if not caller.principal.is_human and seconds > longest:
+            raise BadInput(
+                f"an agent's lease lasts at most {longest:g} s",
+                next="claim for less, and renew while the work goes on",
+                field="lease",
+                limit=longest,
+            )
+        return timedelta(seconds=seconds)
+
     def renew(self, caller: Caller, verb: verbs.Renew) -> list[Renewal]:
-        lease = None if verb.lease is None else timedelta(seconds=verb.lease)
-        return self._desk.board.renew([fence.value for fence in verb.fences], lease, caller.stamp())
+        lease = self._length(caller, verb.lease)
+        fences = [fence.value for fence in verb.fences]
+        foreign = policy.outside(self._desk, caller, [fence.task_id for fence in fences], "renew")
+        mine = [fence for fence in fences if fence.task_id not in foreign]
+        renewed = iter(self._desk.board.renew(mine, lease, caller.stamp()) if mine else ())
+        return [
+            Renewal(task_id=f.task_id, epoch=f.epoch, until=None) if f.task_id in foreign else next(renewed)
+            for f in fences
+        ]
 
     # -- ending --------------------------------------------------------------------------------------
 
     def done(self, caller: Caller, verb: verbs.Done) -> Task:
         note = text.needed_note(verb.note, self._desk.rules, "finishing")
-        files = [decoded(file, self._desk.rules.attachment) for file in verb.attach]
+        read = [(file.name, decoded(file, self._desk.rules.attachment)) for file in verb.attach]
         target = self._target(caller, verb)
-        for file, data in zip(verb.attach, files, strict=True):
-            sha256 = self._desk.files.put(data)
-            task_id = target.task_id if isinstance(target, Fence) else target
-            fence = target if isinstance(target, Fence) else None
-            self._desk.board.attach(task_id, file.name, len(data), sha256, caller.stamp(), fence)
-        return self._settle(caller, target, Done(note=note, verdict=verb.verdict))
+        # Bytes in the store are nobody's until they are listed, and that is one transaction with the end.
+        files = [NewFile(name=name, size=len(data), sha256=self._desk.files.put(data)) for name, data in read]
+        return self._settle(caller, target, Done(note=note, verdict=verb.verdict), files)
 
     def done_many(self, caller: Caller, verb: verbs.DoneMany) -> list[Task | FabricError]:
         rules = self._desk.rules
@@ -104,12 +123,12 @@ class Draining:
             (end.fence.value, Done(note=text.needed_note(end.note, rules, "finishing"), verdict=end.verdict))
             for end in verb.ends
         ]
-        found: list[Task | FabricError] = []
-        for end in self._desk.board.settle_many(ends, caller.stamp()):
-            if isinstance(end, Exception) and not isinstance(end, FabricError):
-                raise end
-            found.append(end)
-        return found
+        if len({fence for fence, _ in ends}) < len(ends):
+            raise BadInput("two of the finishes name the same lease", next="finish each task once", field="ends")
+        foreign = policy.outside(self._desk, caller, [fence.task_id for fence, _ in ends], "done")
+        mine = [end for end in ends if end[0].task_id not in foreign]
+        settled = iter(self._desk.board.settle_many(mine, caller.stamp()) if mine else ())
+        return [not_found("task") if fence.task_id in foreign else next(settled) for fence, _ in ends]
 
     def park(self, caller: Caller, verb: verbs.Park) -> Task:
         until = text.instant(verb.until, "until")
@@ -150,6 +169,9 @@ class Draining:
         if verb.fence is not None:
             if verb.task not in (None, verb.fence.task):
                 raise BadInput("the task and the fence name two different tasks", field="task")
+            if policy.outside(self._desk, caller, [verb.fence.task], verb.method.removeprefix("fabric.")):
+                raise not_found("task")
+            policy.refuse_above(self._desk, caller, verb.fence.task, "ending")
             return verb.fence.value
         if verb.task is None:
             raise NoFence("no lease was named")
@@ -159,10 +181,10 @@ class Draining:
         policy.need_part(self._desk, caller, task, "ending it by hand")
         return task.id
 
-    def _settle(self, caller: Caller, target: Fence | int, outcome: Outcome) -> Task:
+    def _settle(self, caller: Caller, target: Fence | int, outcome: Outcome, files: Sequence[NewFile] = ()) -> Task:
         if isinstance(target, Fence):
-            return self._desk.board.settle(target, outcome, caller.stamp())
-        return self._desk.board.settle_by_hand(target, outcome, caller.stamp())
+            return self._desk.board.settle(target, outcome, caller.stamp(), files)
+        return self._desk.board.settle_by_hand(target, outcome, caller.stamp(), files)
 
     def _asked(self, caller: Caller, task_id: int, name: str | None) -> Principal | None:
         """Whom the question goes to: the one named, else the human it is made for, else any human member.
@@ -179,16 +201,13 @@ class Draining:
         asked = self._desk.person(name)
         if asked is None or not asked.is_human:
             raise not_found("person")
-        me = caller.principal
+        # A question shows the task to the one asked: membership of a pool, where most see little, is no reason to.
+        by_hand = caller.principal.is_human and caller.run is None
         queue = self._desk.queue_of(task)
-        near = (
-            me.is_human
-            or asked.id in (task.submitter_id, me.owner_id)
-            or asked.name == task.on_behalf
-            or (queue is not None and queue.owner_id == asked.id)
-            or self._desk.projects.role_of(task.project_id, asked.id) in policy.WORKS
-        )
-        if not near:
+        near = asked.id == task.submitter_id or asked.name == task.on_behalf
+        if queue is None or queue.kind is not QueueKind.POOL:
+            near = near or policy.is_of(self._desk, asked.id, task.project_id)
+        if not by_hand and not near:
             raise Refused(
                 f"{asked.name} has no part in this task",
                 next="ask the human it is made for (leave --of out)",
@@ -201,6 +220,7 @@ class Draining:
 def decoded(file: verbs.FileArg, limit: int) -> bytes:
     """The bytes of a file that came with a call. Raises BadInput if they are no base64 or too many."""
     name = file.name.strip()
+    text.plain(name, "name")
     if not name or len(name.splitlines()) > 1 or "/" in name or name in (".", ".."):
         raise BadInput("a file has a plain name, without a folder", field="name")
     if len(file.data) > (limit + 2) // 3 * 4:

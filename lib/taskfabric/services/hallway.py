@@ -211,7 +211,9 @@ class Hallway:
         service = me.kind is Kind.SERVICE and (caller.via is Via.SYSTEM or me.name == KEEPER)
         if not service or caller.run is not None:
             policy.need_admin(caller, "sweeping")
-        return self._desk.board.sweep(verb.limit, caller.stamp())
+        return self._desk.board.sweep(
+            verb.limit, caller.stamp(), None if caller.queues is None else sorted(caller.queues)
+        )
 
 
 class _Access:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from taskfabric.domain.principal import ProjectRole
 from taskfabric.domain.queue import Queue, QueueKind
 from taskfabric.ports.fabric import Verb
 from taskfabric.services.answers import CHECK, QUEUE, Check, listed, plain
-from taskfabric.services.args import FenceArg, Text, Word
+from taskfabric.services.args import FenceArg, Instant, Text, Word
 
 
 class CreateQueue(Verb[Queue]):
@@ -43,6 +43,7 @@ class SetMember(Verb[None]):
     queue: Word
     name: Word
     role: ProjectRole | None = ProjectRole.MEMBER
+    pin: Text | None = Field(default=None, repr=False)
 
 
 class AddUser(Verb[dict[str, Any]]):
@@ -56,6 +57,7 @@ class AddUser(Verb[dict[str, Any]]):
     email: Word = ""
     zone: Word = "UTC"
     role: Literal["app-admin", "app-manager", "app-user"] = "app-user"
+    pin: Text | None = Field(default=None, repr=False)
 
 
 class ListUsers(Verb[list[dict[str, Any]]]):
@@ -73,6 +75,7 @@ class DisableUser(Verb[dict[str, Any]]):
 
     name: Word
     enable: bool = False
+    pin: Text | None = Field(default=None, repr=False)
 
 
 class ResetUser(Verb[dict[str, Any]]):
@@ -97,7 +100,7 @@ class CreateToken(Verb[dict[str, Any]]):
     needs: tuple[Word, ...] | None = None  # capabilities of a new agent
     tiers: tuple[Word, ...] | None = None
     concurrency: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
-    expires: AwareDatetime | None = None
+    expires: Instant | None = None
     label: Word = ""
     pin: Text | None = Field(default=None, repr=False)
 

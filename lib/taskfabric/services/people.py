@@ -70,8 +70,7 @@ class Deciding:
     def cancel(self, caller: Caller, verb: verbs.Cancel) -> Task:
         task = self._desk.see(caller, verb.task)
         me = caller.principal
-        if caller.run is not None and caller.run.task_id == task.id:
-            policy.refuse_in_run(caller, "cancelling the run's own task")
+        policy.refuse_own_line(self._desk, caller, task.id, "cancelling")
         if task.submitter_id != me.id:
             policy.need_human(caller, "cancelling what somebody else submitted", "not-submitter")
             policy.need_part(self._desk, caller, task, "cancelling")
@@ -87,7 +86,7 @@ class Deciding:
 
     def edit(self, caller: Caller, verb: verbs.EditTask) -> Task:
         task = self._desk.see(caller, verb.task)
-        self._may_edit(caller, task)
+        self._may_edit(caller, task, rates=verb.score is not None or verb.tier is not None)
         rules = self._desk.rules
         if verb.due is not None and verb.clear_due:
             raise BadInput("a new due date and none at all are asked for at once", field="due")
@@ -109,9 +108,8 @@ class Deciding:
             raise BadInput("nothing to change was given", next="give --title, --priority, --score, --due or --tag")
         return self._desk.board.edit(task.id, change, caller.stamp())
 
-    def _may_edit(self, caller: Caller, task: Task) -> None:
-        if caller.run is not None and caller.run.task_id == task.id:
-            policy.refuse_in_run(caller, "editing the run's own task")
+    def _may_edit(self, caller: Caller, task: Task, *, rates: bool) -> None:
+        policy.refuse_own_line(self._desk, caller, task.id, "editing")
         if caller.principal.is_human and caller.run is None:
             policy.need_part(self._desk, caller, task, "editing")
             return
@@ -120,6 +118,13 @@ class Deciding:
                 "an agent edits only what it submitted itself, before anybody has taken it",
                 next="write a comment instead",
                 rule="edit",
+                task=task.id,
+            )
+        if rates and task.status is Status.HELD:
+            raise Refused(
+                "a held task is rated by a human: its score may be what it is held for",
+                next="ask a human to rate it",
+                rule="held",
                 task=task.id,
             )
 
@@ -179,6 +184,8 @@ class Deciding:
             fence = verb.fence.value
             if fence.task_id != verb.task:
                 raise BadInput("the task and the fence name two different tasks", field="task")
+            if policy.outside(self._desk, caller, [fence.task_id], "attach"):
+                raise not_found("task")
         else:
             task = self._desk.see(caller, verb.task)
             policy.need_part(self._desk, caller, task, "attaching a file")

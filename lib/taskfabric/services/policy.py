@@ -5,8 +5,10 @@ Each rule that says no is named in the error's fact ``rule``; DESIGN.md lists th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from taskfabric.domain.errors import FabricError, NeedsHuman, NotFound, Refused
-from taskfabric.domain.principal import AppRole, Caller, Kind, ProjectRole
+from taskfabric.domain.principal import AppRole, Caller, Kind, ProjectRole, Via
 from taskfabric.domain.queue import Queue, QueueKind
 from taskfabric.domain.task import Task
 from taskfabric.services.desk import Desk
@@ -61,6 +63,48 @@ def need_decision(desk: Desk, caller: Caller, pin: str | None, what: str) -> Non
         raise Refused("that is not your PIN", next="after five wrong ones it is locked for a while", rule="pin")
 
 
+def need_pin(desk: Desk, caller: Caller, pin: str | None, what: str) -> None:
+    """As ``need_decision``, except for a person who has no PIN yet: without one the first people could not be made."""
+    if pin is None and caller.principal.is_human and not desk.credentials.has_pin(caller.principal.id):
+        return
+    need_decision(desk, caller, pin, what)
+
+
+def need_unlimited(caller: Caller, what: str) -> None:
+    """Raises Refused for a token that is limited to some queues: what it made could reach further than itself."""
+    if caller.queues is not None:
+        raise Refused(
+            f"{what} is not for a token that is limited to some queues",
+            next="use a token without that limit",
+            rule="scope",
+        )
+
+
+def refuse_above(desk: Desk, caller: Caller, task_id: int, what: str) -> None:
+    """Raises Refused inside a run for the tasks that the run descends from (invariant 5)."""
+    run = caller.run
+    if run is not None and task_id != run.task_id and task_id in desk.board.ancestors(run.task_id):
+        refuse_in_run(caller, f"{what} a task that the run descends from")
+
+
+def refuse_own_line(desk: Desk, caller: Caller, task_id: int, what: str) -> None:
+    """Raises Refused inside a run for the run's own task and for those that it descends from (invariant 5)."""
+    if caller.run is not None and task_id == caller.run.task_id:
+        refuse_in_run(caller, f"{what} the run's own task")
+    refuse_above(desk, caller, task_id, what)
+
+
+def outside(desk: Desk, caller: Caller, task_ids: Sequence[int], verb: str) -> frozenset[int]:
+    """Those of the tasks that stand in no queue of the caller's token. Each refusal is in the journal; to the caller
+    they are what they are to a stranger."""
+    if caller.queues is None:
+        return frozenset()
+    found = frozenset(id for id, project in desk.board.places(task_ids).items() if project not in caller.queues)
+    for task_id in sorted(found):
+        desk.board.refusal(verb, task_id, caller.stamp(), {"rule": "scope"})
+    return found
+
+
 def in_scope(caller: Caller, project_id: int) -> bool:
     """True unless the token is limited to other queues."""
     return caller.queues is None or project_id in caller.queues
@@ -72,9 +116,15 @@ def owns(caller: Caller, queue: Queue | None) -> bool:
 
 def works_in(desk: Desk, caller: Caller, project_id: int) -> bool:
     """True for the owner of the queue and for its members and managers."""
-    if owns(caller, desk.projects.queue(project_id)):
+    return is_of(desk, caller.principal.id, project_id)
+
+
+def is_of(desk: Desk, principal_id: int, project_id: int) -> bool:
+    """True if this account owns the queue or works in the project."""
+    queue = desk.projects.queue(project_id)
+    if queue is not None and queue.owner_id == principal_id:
         return True
-    return desk.projects.role_of(project_id, caller.principal.id) in WORKS
+    return desk.projects.role_of(project_id, principal_id) in WORKS
 
 
 def manages(desk: Desk, caller: Caller, project_id: int) -> bool:
@@ -97,6 +147,23 @@ def has_part(desk: Desk, caller: Caller, task: Task) -> bool:
         me.id in (task.submitter_id, task.holder_id)
         or task.on_behalf == me.name
         or works_in(desk, caller, task.project_id)
+    )
+
+
+def may_have_child(desk: Desk, caller: Caller, task: Task) -> FabricError | None:
+    """Why this caller may make no child of the task, or None if he may.
+
+    A family has room for few: its holder, its submitter, the human it is for, and the humans of its queue fill it."""
+    me = caller.principal
+    if me.id in (task.submitter_id, task.holder_id) or caller.via is Via.SYSTEM:
+        return None
+    if me.is_human and has_part(desk, caller, task):
+        return None
+    return Refused(
+        "children of a task are made by its holder, its submitter and the people of its queue",
+        next="submit it without a parent, or ask one of them",
+        rule="family",
+        task=task.id,
     )
 
 

@@ -12,7 +12,7 @@ from taskfabric.domain.principal import Caller, Kind, Principal, ProjectRole, Vi
 from taskfabric.domain.queue import Queue, QueueKind
 from taskfabric.domain.target import checked_name
 from taskfabric.ports.projects import Column, Member, Project, Swimlane
-from taskfabric.services import policy, verbs
+from taskfabric.services import policy, text, verbs
 from taskfabric.services.desk import Desk
 
 
@@ -27,6 +27,7 @@ class Arranging:
     def create_queue(self, caller: Caller, verb: verbs.CreateQueue) -> Queue:
         """The queue exists, with these rules where they were given; made by whoever may, or found as it is."""
         policy.need_human(caller, "making a queue", "arrange")
+        policy.need_unlimited(caller, "making a queue")
         owner = self._owner_of(verb)
         known = self._desk.projects.queue(verb.name)
         if known is None:
@@ -88,7 +89,14 @@ class Arranging:
         elif member.id == queue.owner_id:
             raise BadInput(f"{member.name} owns {queue.name!r} and stays what it is there", field="name")
         else:
+            if not self._is_his(caller, queue):
+                policy.need_pin(self._desk, caller, verb.pin, f"a new member for {queue.name!r}")
             self._desk.projects.set_member(queue.project_id, member.id, verb.role, caller.stamp())
+
+    def _is_his(self, caller: Caller, queue: Queue) -> bool:
+        """True for the caller's inbox and for the queues of his agents; a pool is everybody's."""
+        owner = None if queue.owner_id is None else self._desk.credentials.principal(queue.owner_id)
+        return owner is not None and caller.principal.id in (owner.id, owner.owner_id)
 
     # -- projects ------------------------------------------------------------------------------------
 
@@ -113,6 +121,7 @@ class Arranging:
 
     def create_project(self, caller: Caller, name: str, description: str = "") -> Project:
         policy.need_human(caller, "making a project", "arrange")
+        policy.need_unlimited(caller, "making a project")
         return self._desk.projects.create(_title(name), caller.stamp(), description=description)
 
     def rename(self, caller: Caller, project_id: int, name: str) -> Project:
@@ -175,6 +184,7 @@ class Arranging:
 
 def _title(name: str) -> str:
     words = name.strip()
+    text.plain(name, "name")
     if not words or len(words) > 255 or len(words.splitlines()) > 1:
         raise BadInput("a name is one line of 1 to 255 characters", field="name")
     return words

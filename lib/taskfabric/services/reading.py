@@ -7,7 +7,7 @@ import base64
 from taskfabric.domain.errors import not_found
 from taskfabric.domain.journal import Cursor
 from taskfabric.domain.principal import Caller, Kind, Principal, Viewer
-from taskfabric.domain.queue import Queue
+from taskfabric.domain.queue import Queue, QueueKind
 from taskfabric.domain.status import OPEN_STATUSES, Hindrance, Reason, Status, why_not
 from taskfabric.domain.take_order import serves
 from taskfabric.domain.task import Kin, Task, Thread
@@ -107,7 +107,10 @@ class Reading:
             members = [p for p in self._desk.credentials.principals() if self._could_come(caller, p, task)]
             claimers = tuple(p.name for p in members if self._fits(p, task))
             if not claimers:
-                reasons = [Reason(kind=Hindrance.STATUS, text=_nobody(task))]
+                queue = self._desk.queue_of(task)
+                inbox = queue is not None and queue.kind is QueueKind.INBOX
+                says = f"only the owner of the inbox {task.queue!r} takes it" if inbox else _nobody(task)
+                reasons = [Reason(kind=Hindrance.STATUS, text=says)]
             elif (closed := self._openings.all_closed(claimers)) is not None:
                 reasons = [closed]
         return verbs.Explanation(
@@ -118,13 +121,14 @@ class Reading:
             claimers=claimers,
         )
 
-    def _could_come(self, caller: Caller, agent: Principal, task: Task) -> bool:
-        """An active agent that works in the task's queue, and of which the caller may know."""
-        if agent.kind is not Kind.AGENT or not agent.active or not knows(self._desk, caller, agent):
+    def _could_come(self, caller: Caller, who: Principal, task: Task) -> bool:
+        """Who is active, works in the task's queue, and is known to the caller: an agent, or an inbox's owner."""
+        if not who.active or not knows(self._desk, caller, who):
             return False
         queue = self._desk.queue_of(task)
-        own = queue is not None and queue.owner_id == agent.id
-        return own or self._desk.projects.role_of(task.project_id, agent.id) in policy.WORKS
+        if queue is not None and queue.kind is QueueKind.INBOX:
+            return queue.owner_id == who.id
+        return who.kind is Kind.AGENT and policy.is_of(self._desk, who.id, task.project_id)
 
     def _fits(self, agent: Principal, task: Task) -> bool:
         queue = self._desk.queue_of(task)

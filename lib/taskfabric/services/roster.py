@@ -26,6 +26,8 @@ class Roster:
     def add_user(self, caller: Caller, verb: verbs.AddUser) -> dict[str, Any]:
         """A human with an inbox of his name, who works in the default pool; the answer holds his first token."""
         policy.need_admin(caller, "adding a person")
+        policy.need_unlimited(caller, "adding a person")
+        policy.need_pin(self._desk, caller, verb.pin, "adding a person")
         desk, stamp = self._desk, caller.stamp()
         name, pool = checked_name(verb.name, "user"), desk.pool()
         if desk.projects.queue(name) is not None:
@@ -57,20 +59,26 @@ class Roster:
 
     def disable_user(self, caller: Caller, verb: verbs.DisableUser) -> dict[str, Any]:
         """The account answers nobody (or answers again). For administrators, and for an agent's own human."""
-        policy.need_human(caller, "disabling an account", "admin")
+        what = "enabling an account" if verb.enable else "disabling an account"
+        policy.need_human(caller, what, "admin")
+        policy.need_unlimited(caller, what)
         target = self._account(caller, verb.name)
         if target.id == caller.principal.id:
             raise Refused("nobody disables his own account", next="let another administrator do it", rule="self")
+        policy.need_pin(self._desk, caller, verb.pin, what)
         self._desk.credentials.set_active(target.id, verb.enable, caller.stamp())
         return {"name": target.name, "active": verb.enable}
 
     def reset_user(self, caller: Caller, verb: verbs.ResetUser) -> dict[str, Any]:
         """All tokens of the account are revoked, and there is one new one, in the answer."""
         policy.need_human(caller, "resetting an account", "admin")
+        policy.need_unlimited(caller, "resetting an account")
         target = self._account(caller, verb.name)
         me = caller.principal
         if target.id != me.id and target.trust > Trust.SANDBOXED:
             policy.need_decision(self._desk, caller, verb.pin, f"a new token for {target.name}")
+        else:
+            policy.need_pin(self._desk, caller, verb.pin, f"a new token for {target.name}")
         # The machine's own credential is replaced by its like: it still may not decide.
         via = Via.LOCAL if target.id == me.id and caller.via is Via.LOCAL else Via.TOKEN
         revoked = self._desk.credentials.revoke_all(target.id, caller.stamp())
@@ -92,6 +100,7 @@ class Roster:
     def set_pin(self, caller: Caller, verb: verbs.SetPin) -> dict[str, Any]:
         """The caller's PIN is this one. The first is set without more; to change it takes the old one."""
         policy.need_human(caller, "setting a PIN", "pin")
+        policy.need_unlimited(caller, "setting a PIN")
         credentials, me = self._desk.credentials, caller.principal
         if len(verb.pin) not in _PIN_LENGTH:
             raise BadInput("a PIN has 6 to 64 characters", field="pin")

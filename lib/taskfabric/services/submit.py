@@ -117,6 +117,9 @@ class Submitting:
         # A run's own task is read as the fabric: what its submissions inherit does not depend on what it may see.
         run_task = caller.run is not None
         parent = self._desk.board.get(parent_id, None) if run_task else self._desk.see(caller, parent_id)
+        refusal = None if run_task else policy.may_have_child(self._desk, caller, parent)
+        if refusal is not None:
+            raise refusal
         behalf = self._desk.credentials.principal(parent.on_behalf) if parent.on_behalf else None
         if me.is_human and caller.run is None:
             behalf = me

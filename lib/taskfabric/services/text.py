@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
+from unicodedata import category
 
 from taskfabric.domain.errors import BadInput, Refused
 from taskfabric.domain.status import RESERVED_PREFIXES, is_reserved
@@ -12,13 +14,29 @@ from taskfabric.services.desk import Rules
 
 _EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_BLANK: Final = "\u115f\u1160\u2800\u3164\uffa0"  # letters and symbols that show nothing
+
+
+def plain(text: str, field: str) -> None:
+    """Raises BadInput for control characters other than those that end a line or indent: they would act on a screen
+    instead of being read."""
+    found = _CONTROL.search(text)
+    if found is not None:
+        code = f"U+{ord(found[0]):04X}"
+        raise BadInput(f"the {field} has the control character {code}", next="leave it out", field=field)
+
+
+def _is_seen(char: str) -> bool:
+    return category(char)[0] in "LNPS" and char not in _BLANK
 
 
 def title(text: str, rules: Rules) -> str:
-    """One line with something in it, at most ``rules.title`` characters."""
+    """One line with something to see in it, at most ``rules.title`` characters."""
+    plain(text, "title")
     words = text.strip()
-    if not words:
-        raise BadInput("a task has a title", field="title")
+    if not any(_is_seen(char) for char in words):
+        raise BadInput("a task has a title that can be seen", field="title")
     if len(words) > rules.title:
         raise BadInput(
             f"a title has at most {rules.title} characters; this one has {len(words)}",
@@ -52,6 +70,7 @@ def tags(words: Iterable[str], rules: Rules) -> tuple[str, ...]:
     if len(found) > rules.tags:
         raise BadInput(f"a task has at most {rules.tags} tags", field="tags", limit=rules.tags)
     for tag in found:
+        plain(tag, "tags")
         if not tag or len(tag) > rules.tag_length or len(tag.splitlines()) > 1:
             raise BadInput(f"a tag is one line of 1 to {rules.tag_length} characters", field="tags")
         if is_reserved(tag) or tag.lower().startswith(RESERVED_PREFIXES):
@@ -67,6 +86,8 @@ def tags(words: Iterable[str], rules: Rules) -> tuple[str, ...]:
 def refs(words: Iterable[str], rules: Rules) -> tuple[str, ...]:
     """References, each once. Raises BadInput for a blank one and for one that is not a line."""
     found = tuple(dict.fromkeys(word.strip() for word in words))
+    for ref in found:
+        plain(ref, "refs")
     if len(found) > rules.refs:
         raise BadInput(f"a task has at most {rules.refs} references", field="refs", limit=rules.refs)
     if any(not ref or len(ref.splitlines()) > 1 for ref in found):

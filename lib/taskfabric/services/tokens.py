@@ -23,6 +23,7 @@ class Tokens:
     def create(self, caller: Caller, verb: verbs.CreateToken) -> dict[str, Any]:
         """A token for oneself or for an own agent, which is made if there is none of the name."""
         policy.need_human(caller, "making a token", "tokens")
+        policy.need_unlimited(caller, "making a token")
         expires = text.instant(verb.expires, "expires")
         if expires is not None and expires <= self._desk.board.now():
             raise BadInput("a token expires in the future", field="expires")
@@ -124,9 +125,10 @@ class Tokens:
         return [credential.to_json() for credential in self._visible(caller)]
 
     def _visible(self, caller: Caller) -> list[Credential]:
-        """Own tokens and those of own agents; an administrator's are all of them."""
+        """Own tokens and those of own agents; an administrator's are all of them. A token that is limited to some
+        queues shows its own account's only."""
         me = caller.principal
-        if not me.is_human:
+        if not me.is_human or caller.queues is not None:
             return self._desk.credentials.tokens(me.id)
         found = self._desk.credentials.tokens(None)
         if me.is_admin:
@@ -140,6 +142,10 @@ class Tokens:
         """A token that acts as the holder inside this run, and ends with the lease. The lease is renewed by this."""
         policy.refuse_in_run(caller, "making a token")
         fence = verb.fence.value
+        if policy.outside(self._desk, caller, [fence.task_id], "token.run"):
+            raise LeaseLost(
+                f"the lease {fence} is not, or no longer, yours", task=fence.task_id, epoch=fence.epoch, holder=None
+            )
         renewal = self._desk.board.renew([fence], None, caller.stamp())[0]
         if renewal.until is None:
             raise LeaseLost(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from taskfabric.domain.errors import FabricError
 from taskfabric.domain.lease import Renewal
@@ -47,7 +47,7 @@ from taskfabric.services.answers import Explanation as Explanation
 from taskfabric.services.answers import Greeting as Greeting
 from taskfabric.services.args import FenceArg as FenceArg
 from taskfabric.services.args import FileArg as FileArg
-from taskfabric.services.args import Page, Priority, Score, TaskId, Text, Word, sound
+from taskfabric.services.args import Instant, Page, Priority, Score, Seconds, TaskId, Text, Word, sound
 from taskfabric.services.fleet_verbs import Agents as Agents
 from taskfabric.services.fleet_verbs import Card as Card
 from taskfabric.services.fleet_verbs import CheckCards as CheckCards
@@ -111,8 +111,8 @@ class Submit(Verb[Submitted]):
     tags: tuple[Word, ...] = ()
     refs: tuple[Annotated[str, AfterValidator(sound), Field(max_length=2000)], ...] = ()
     reference: Annotated[str, AfterValidator(sound), Field(max_length=191)] = ""
-    due: AwareDatetime | None = None
-    not_before: AwareDatetime | None = None
+    due: Instant | None = None
+    not_before: Instant | None = None
     parent: TaskId | None = None
     after: tuple[TaskId, ...] = ()
     key: Annotated[str, AfterValidator(sound), Field(min_length=1, max_length=200)] | None = None
@@ -138,7 +138,7 @@ class Claim(Verb[list[Claimed]]):
 
     queue: Word | None = None
     limit: Annotated[int, Field(ge=1, le=100, strict=True)] = 1
-    lease: Annotated[float, Field(ge=5, le=7 * 86400)] | None = None  # seconds; None = the default
+    lease: Annotated[Seconds, Field(ge=5, le=7 * 86400)] | None = None  # seconds; None = the default
 
 
 class Take(Verb[Claimed]):
@@ -148,7 +148,7 @@ class Take(Verb[Claimed]):
     result = CLAIMED
 
     task: TaskId
-    lease: Annotated[float, Field(ge=5, le=7 * 86400)] | None = None
+    lease: Annotated[Seconds, Field(ge=5, le=7 * 86400)] | None = None
 
 
 class Renew(Verb[list[Renewal]]):
@@ -158,7 +158,7 @@ class Renew(Verb[list[Renewal]]):
     result = listed(RENEWAL)
 
     fences: Annotated[tuple[FenceArg, ...], Field(min_length=1, max_length=1000)]
-    lease: Annotated[float, Field(ge=5, le=7 * 86400)] | None = None
+    lease: Annotated[Seconds, Field(ge=5, le=7 * 86400)] | None = None
 
 
 class _End(Verb[Task]):
@@ -185,7 +185,7 @@ class Park(_End):
 
     method: ClassVar[str] = "fabric.park"
 
-    until: AwareDatetime
+    until: Instant
     note: Text
     head: bool = False
 
@@ -306,7 +306,7 @@ class EditTask(Verb[Task]):
     priority: Priority | None = None
     score: Score | None = None
     tier: Word | None = None
-    due: AwareDatetime | None = None
+    due: Instant | None = None
     clear_due: bool = False
     add_tags: tuple[Word, ...] = ()
     remove_tags: tuple[Word, ...] = ()
@@ -420,7 +420,7 @@ class Wait(Verb[Awaited]):
 
     task: TaskId | None = None
     queue: Word | None = None
-    timeout: Annotated[float, Field(ge=0, le=3600)] = 30.0  # seconds; the server caps it
+    timeout: Annotated[Seconds, Field(ge=0, le=3600)] = 30.0  # seconds; the server caps it
 
 
 class Sweep(Verb[Swept]):

@@ -22,7 +22,7 @@ from psycopg.errors import UniqueViolation
 from taskfabric.db.pool import Database
 from taskfabric.domain.errors import BadInput, Refused, Unavailable, not_found
 from taskfabric.domain.principal import Caller, Principal, RunRef, Stamp, Trust, Via
-from taskfabric.ports.credentials import Credential, NewPrincipal
+from taskfabric.ports.credentials import Credential, NewPrincipal, PinSet
 from taskfabric.stores import pin as pins
 from taskfabric.stores.credential_rows import (
     AUTHENTICATE,
@@ -315,15 +315,17 @@ class PostgresCredentials:
         """Stored with scrypt; a lock is lifted."""
         hashed = pins.hashed(pin)
         with self._database.transaction() as conn:
-            row = one(
-                conn,
-                "UPDATE users SET pin_hash = %s, pin_failures = 0, pin_locked_until = NULL WHERE id = %s"
-                " RETURNING username",
+            was = one(
+                conn, "SELECT username, pin_hash IS NULL AS first FROM users WHERE id = %s FOR UPDATE", (principal_id,)
+            )
+            if was is None:
+                raise not_found("user")
+            conn.execute(
+                "UPDATE users SET pin_hash = %s, pin_failures = 0, pin_locked_until = NULL WHERE id = %s",
                 (hashed, principal_id),
             )
-            if row is None:
-                raise not_found("user")
-            journal(conn, "pin-set", stamp, {"name": row["username"]})
+            facts = {"name": was["username"], "principal": principal_id, "first": was["first"]}
+            journal(conn, "pin-set", stamp, facts)
 
     def check_pin(self, principal_id: int, pin: str) -> bool:
         """True for the right PIN. Five wrong ones lock it for 15 minutes: then raises Refused, also for the right."""
@@ -361,6 +363,24 @@ class PostgresCredentials:
         with self._database.connection() as conn:
             row = one(conn, "SELECT pin_hash IS NOT NULL AS has FROM users WHERE id = %s", (principal_id,))
         return row is not None and bool(row["has"])
+
+    def pins_set(self) -> dict[int, PinSet]:
+        """For each account the last setting of its PIN, as far as the journal goes back."""
+        with self._database.connection() as conn:
+            rows = every(conn, _PINS_SET)
+        return {
+            row["principal"]: PinSet(at=row["at"], by=row["username"] or "", via=Via(row["via"]), first=row["first"])
+            for row in rows
+        }
+
+
+_PINS_SET: Final = """
+SELECT DISTINCT ON (j.data ->> 'principal') (j.data ->> 'principal')::int AS principal, j.at, u.username, j.via,
+       coalesce((j.data ->> 'first')::boolean, false) AS first
+  FROM journal j LEFT JOIN users u ON u.id = j.actor_id
+ WHERE j.kind = 'pin-set' AND j.task_id IS NULL AND j.data ? 'principal'
+ ORDER BY j.data ->> 'principal', j.id DESC
+"""
 
 
 def _digest(token: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, assert_never
 
 from taskfabric.boards.native.insert import add_tags
-from taskfabric.boards.native.judge import illegal, locked
+from taskfabric.boards.native.judge import illegal, locked, waive_broken
 from taskfabric.boards.native.names import Connection, Lane, Names
 from taskfabric.boards.native.rows import Remark, as_signed, record, reread
 from taskfabric.boards.native.settle import LET_GO
@@ -97,13 +97,13 @@ def _changes(change: Edit) -> dict[str, Any]:
 
 
 # What standing in a column means for the row. A move between columns is a fact: it ends a lease and gives its attempt
-# back, and a human's Ready is ready, whatever held the task before.
+# back, and a human's Ready is ready, whatever held the task before: a broken dependency is waived, an open one is not.
 _MOVE: Final = f"""
 UPDATE tasks t SET column_id = %(column)s, role = %(role)s, swimlane_id = %(swimlane)s, rank = %(rank)s,
        attempts = CASE WHEN %(role)s::text = 'ready' AND t.role = 'done' THEN 0
                        WHEN t.token IS NOT NULL THEN greatest(0, t.attempts - 1) ELSE t.attempts END,
        flags = flags & %(keep)s, status = fabric_status(%(role)s, true, flags & %(keep)s),
-       hold_rule = NULL, asked_id = NULL, delayed = false, verdict = NULL,
+       hold_rule = NULL, asked_id = NULL, delayed = false, verdict = NULL, open_blockers = open_blockers - %(freed)s,
        date_started = CASE WHEN %(role)s::text = 'working' THEN fabric_now() END,
        date_completed = CASE WHEN %(role)s::text = 'done' THEN fabric_now() END,
        ready_since = CASE WHEN %(role)s::text = 'ready' THEN fabric_now() END,
@@ -154,7 +154,8 @@ def move(conn: Connection, names: Names, task_id: int, place: Place, stamp: Stam
         conn.execute(_SHIFT, values)
         record(conn, task_id, "shifted", stamp, None, {"swimlane": layout.swimlanes[swimlane_id]})
     else:
-        conn.execute(_MOVE, values)
+        freed = waive_broken(conn, task_id) if role is ColumnRole.READY and task.open_blockers else 0
+        conn.execute(_MOVE, {**values, "freed": freed})
         text = f"from {task.column} to {layout.columns[column_id]}"
         data = {"from": task.column, "to": layout.columns[column_id], "lease_ended": task.lease_until is not None}
         record(conn, task_id, "moved", stamp, Remark(kind=LineKind.MOVED, text=text), data, was=task.status)
@@ -233,8 +234,16 @@ UPDATE tasks SET rank = rank - {GAP}
 """
 
 
+# Ranks went down in all lanes of the project: their floors are unknown again.
+_NO_FLOORS: Final = """
+WITH mine AS (SELECT id, pg_advisory_xact_lock_shared(7301, id) FROM lanes WHERE project_id = %(project)s)
+DELETE FROM lane_floors WHERE lane_id IN (SELECT id FROM mine)
+"""
+
+
 def _make_room(conn: Connection, values: dict[str, Any]) -> None:
     conn.execute(_ROOM, values)
+    conn.execute(_NO_FLOORS, values)
 
 
 def transfer(conn: Connection, names: Names, task_id: int, project_id: int, stamp: Stamp) -> Task:

@@ -23,7 +23,7 @@ from taskfabric.domain.outcome import Backoff, Bounds, Done, Outcome
 from taskfabric.domain.principal import Kind, Stamp, Trust, Via, Viewer
 from taskfabric.domain.status import Status
 from taskfabric.domain.task import Attachment, Claimed, Entry, Kin, NewTask, Submitted, Task, Thread
-from taskfabric.ports.board import Edit, Filter, Hello, Place, Swept, Want
+from taskfabric.ports.board import Edit, Filter, Hello, NewFile, Place, Swept, Want
 from taskfabric.ports.signal import Change, Signal
 
 T = TypeVar("T")
@@ -33,6 +33,7 @@ FABRIC: Final = Stamp(principal_id=0, name="fabric", kind=Kind.SERVICE, trust=Tr
 
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MANY_CLAIMS: Final = 500  # after so many it pays to begin further up in the lanes
 _FOR_EVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
@@ -56,7 +57,20 @@ class NativeBoard:
         self._ends = settle.EndRules(backoff=self._rules.backoff, bounds=self._rules.bounds)
         self.names = Names()
         self._granted = finish.Granted()
+        self._claims = 0  # since the floors of lanes were raised
+        self._copy: int | None = None  # how often the database had been restored when the caches were filled
+        database.greet(self._recognise)
         self._in_order_until = _LONG_AGO  # by the board's clock
+
+    def _recognise(self, conn: Connection) -> None:
+        """A restored database gives the same ids to other lanes: what was remembered of the one before is forgotten."""
+        row = conn.execute("SELECT count(*) FROM restores").fetchone()
+        assert row is not None
+        if row[0] != self._copy:
+            self._copy = row[0]
+            self.names.forget()
+            self._granted.forget()
+            self._in_order_until = _LONG_AGO
 
     # -- what it is ----------------------------------------------------------------------------------
 
@@ -109,7 +123,7 @@ class NativeBoard:
         got = self._claim(want, limit, stamp, until)
         if got:
             return got
-        looked_at, changed = self._put_in_order()
+        looked_at, changed = self._put_in_order(want)
         if looked_at < until and not changed:
             return []  # the claim did look, and found nothing
         return self._claim(want, limit, stamp, _FOR_EVER)
@@ -126,12 +140,13 @@ class NativeBoard:
                 return claim.claim(conn, self.names, want, free, stamp, in_order_until=until)
 
             counted = self._db.retrying(within_limit)
+        self._claims += len(counted)
         for got, seq in counted:
             self._expect(got.task.lease_until)
             self._granted.remember(got.task, seq)
         return [got for got, _ in counted]
 
-    def _put_in_order(self) -> tuple[datetime, bool]:
+    def _put_in_order(self, want: Want) -> tuple[datetime, bool]:
         """Expired leases are taken back and delayed tasks become claimable, as far as they are due.
 
         Returns the board's time of the look and whether there was anything, be it only a lane that was not known."""
@@ -143,6 +158,9 @@ class NativeBoard:
                 changed = True
             if due.at <= due.now:
                 sweep.mature(conn)
+            if self._claims >= _MANY_CLAIMS:
+                claim.raise_floors(conn, self.names, want)
+                self._claims = 0
         if due.at <= due.now:
             self.sweep(self._rules.sweep_per_claim, FABRIC)
         self._in_order_until = due.at  # if that was due, the next claim looks again: there may be more
@@ -154,12 +172,14 @@ class NativeBoard:
             self._in_order_until = moment
 
     def has_work(self, want: Want, stamp: Stamp) -> bool:
-        self._put_in_order()
+        self._put_in_order(want)
         with self._db.connection() as conn:
-            return bool(want.queues) and claim.has_work(conn, self.names, want)
+            if not want.queues or (want.concurrency is not None and claim.held(conn, stamp) >= want.concurrency):
+                return False
+            return claim.has_work(conn, self.names, want)
 
     def take(self, task_id: int, want: Want, stamp: Stamp) -> Claimed:
-        self._put_in_order()
+        self._put_in_order(want)
 
         def taking(conn: Connection) -> Claimed:
             if want.concurrency is not None and not claim.room(conn, want, stamp):
@@ -172,14 +192,16 @@ class NativeBoard:
 
     def renew(self, fences: Sequence[Fence], lease: timedelta | None, stamp: Stamp) -> list[Renewal]:
         granted = self._single(lambda conn: settle.renew(conn, fences, lease, stamp))
-        return [granted.get(f.task_id) or self._lost_renewal(f, stamp) for f in fences]
+        return [granted.get(f) or self._lost_renewal(f, stamp) for f in fences]
 
     def _lost_renewal(self, fence: Fence, stamp: Stamp) -> Renewal:
         holder = self._lost(fence, "renew", stamp, None).facts.get("holder")
         return Renewal(task_id=fence.task_id, epoch=fence.epoch, until=None, holder=str(holder) if holder else None)
 
-    def settle(self, fence: Fence, outcome: Outcome, stamp: Stamp) -> Task:
-        if isinstance(outcome, Done):
+    def settle(self, fence: Fence, outcome: Outcome, stamp: Stamp, files: Sequence[NewFile] = ()) -> Task:
+        if files:
+            task = self._db.retrying(lambda conn: self._settle_with(conn, fence, outcome, stamp, files))
+        elif isinstance(outcome, Done):
             granted = self._granted.recall(fence)
             task = self._single(lambda conn: finish.done(conn, self.names, granted, fence, outcome, stamp))
         else:
@@ -189,11 +211,22 @@ class NativeBoard:
         self._told(task)
         return task
 
+    def _settle_with(
+        self, conn: Connection, fence: Fence, outcome: Outcome, stamp: Stamp, files: Sequence[NewFile]
+    ) -> Task | None:
+        """In one transaction: the files under the fence, then the end, which lets go of it."""
+        for file in files:
+            if arrange.attach(conn, fence.task_id, file.name, file.size, file.sha256, stamp, fence) is None:
+                return None
+        if isinstance(outcome, Done):
+            return finish.done(conn, self.names, None, fence, outcome, stamp)
+        return settle.settle(conn, self.names, fence, outcome, stamp, self._ends)
+
     def settle_many(self, ends: Sequence[tuple[Fence, Done]], stamp: Stamp) -> list[Task | FabricError]:
         done = self._single(lambda conn: finish.done_many(conn, self.names, ends, stamp))
         answers: list[Task | FabricError] = []
         for fence, outcome in ends:
-            task = done.pop((fence.task_id, fence.epoch), None)
+            task = done.pop(fence, None)
             answers.append(task or self._lost(fence, "done", stamp, outcome))
         for answer in answers:
             if isinstance(answer, Task):
@@ -205,8 +238,14 @@ class NativeBoard:
             lambda conn: settle.lost(conn, self.names, fence, verb, stamp, outcome, self._rules.late_result)
         )
 
-    def settle_by_hand(self, task_id: int, outcome: Outcome, stamp: Stamp) -> Task:
-        return self._change(lambda conn: judge.by_hand(conn, self.names, task_id, outcome, stamp, self._ends))
+    def settle_by_hand(self, task_id: int, outcome: Outcome, stamp: Stamp, files: Sequence[NewFile] = ()) -> Task:
+        def ending(conn: Connection) -> Task:
+            task = judge.by_hand(conn, self.names, task_id, outcome, stamp, self._ends)
+            for file in files:
+                arrange.attach(conn, task_id, file.name, file.size, file.sha256, stamp, None)
+            return task
+
+        return self._change(ending)
 
     # -- people's verbs ------------------------------------------------------------------------------
 
@@ -296,6 +335,14 @@ class NativeBoard:
     def kinship(self, task_id: int) -> frozenset[int]:
         with self._db.connection() as conn:
             return read.kinship(conn, task_id)
+
+    def ancestors(self, task_id: int) -> tuple[int, ...]:
+        with self._db.connection() as conn:
+            return read.ancestors(conn, task_id)
+
+    def places(self, task_ids: Sequence[int]) -> dict[int, int]:
+        with self._db.connection() as conn:
+            return read.places(conn, task_ids)
 
     def attachment(self, attachment_id: int, viewer: Viewer) -> Attachment:
         with self._db.connection() as conn:

@@ -29,13 +29,17 @@ from taskfabric.ports.board import Want
 
 _CLAIMABLE: Final = "status = 'ready' AND open_blockers = 0 AND NOT delayed"
 
+_LOWEST: Final = -(2**63)  # no rank is below it
+
 # The claimer's lanes, each with its head, in the order in which they are taken. Which lanes it may serve is decided
 # from the cache of lanes (they never change); ``next_due`` tells of a lane that is not in the cache yet.
 _LANES: Final = f"""
 SELECT l.id, h.rank
   FROM unnest(%(lanes)s::int[], %(groups)s::int[]) AS l(id, grp)
+  LEFT JOIN lane_floors f ON f.lane_id = l.id
   CROSS JOIN LATERAL (SELECT rank, ready_since FROM tasks
-                       WHERE lane_id = l.id AND {_CLAIMABLE} ORDER BY rank LIMIT 1) h
+                       WHERE lane_id = l.id AND {_CLAIMABLE} AND rank >= coalesce(f.floor, {_LOWEST})
+                       ORDER BY rank LIMIT 1) h
  ORDER BY CASE WHEN h.ready_since < (SELECT fabric_now()) - %(aging)s * interval '1 second' THEN h.ready_since
                ELSE 'infinity' END, l.grp, h.rank
 """
@@ -77,6 +81,7 @@ _ONE_OF_ONE: Final = f"""
 WITH c AS (
     UPDATE tasks t SET token = %(token)s, {_GRANT.replace(_COLUMN, "%(column)s")}
      WHERE t.id = (SELECT id FROM tasks WHERE lane_id = %(lane)s AND {_CLAIMABLE} AND {_IN_ORDER}
+                      AND rank >= coalesce((SELECT floor FROM lane_floors WHERE lane_id = %(lane)s), {_LOWEST})
                     ORDER BY rank LIMIT 1 FOR UPDATE SKIP LOCKED)
     RETURNING t.*),
 {_RECORDS}
@@ -149,12 +154,17 @@ def room(conn: Connection, want: Want, stamp: Stamp) -> int:
     claims cannot both see the last place; expired leases do not count."""
     assert want.concurrency is not None
     conn.execute("SELECT 1 FROM users WHERE id = %s FOR NO KEY UPDATE", (stamp.principal_id,))
+    return max(0, want.concurrency - held(conn, stamp))
+
+
+def held(conn: Connection, stamp: Stamp) -> int:
+    """How many leases the holder has now; expired ones do not count."""
     row = conn.execute(
         "SELECT count(*) FROM tasks WHERE owner_id = %s AND lease_until >= fabric_now()",
         (stamp.principal_id,),
     ).fetchone()
     assert row is not None
-    return max(0, want.concurrency - int(row[0]))
+    return int(row[0])
 
 
 # What lies within the next second; the bound keeps the look short where old index entries cannot be removed yet.
@@ -269,3 +279,8 @@ def no_room(want: Want, stamp: Stamp) -> FabricError:
         rule="concurrency",
         limit=want.concurrency,
     )
+
+
+def raise_floors(conn: Connection, names: Names, want: Want) -> None:
+    """Claims of these lanes begin at their heads from now on, not at what was claimed long ago."""
+    conn.execute("SELECT fabric_raise_floors(%s::int[])", (names.served(want).lanes,))

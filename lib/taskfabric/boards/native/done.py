@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from taskfabric.boards.native.names import Connection, Names
-from taskfabric.boards.native.rows import LEAN_FACE, as_signed, reread, task_of
+from taskfabric.boards.native.rows import LEAN_FACE, as_signed, as_unsigned, reread, task_of
 from taskfabric.boards.native.settle import FENCE, LET_GO, column_sql
 from taskfabric.domain.lease import Fence
 from taskfabric.domain.outcome import Done
@@ -33,6 +33,10 @@ class Granted:
         self._tasks[task.id, task.epoch] = (seq, task)
         while len(self._tasks) > _REMEMBERED:
             self._tasks.popitem(last=False)
+
+    def forget(self) -> None:
+        """Nothing is remembered."""
+        self._tasks.clear()
 
     def recall(self, fence: Fence) -> tuple[int, Task] | None:
         """What was remembered for this lease; it is forgotten now."""
@@ -76,11 +80,11 @@ WITH v AS (SELECT * FROM unnest(%(tasks)s::bigint[], %(epochs)s::bigint[], %(tok
 c AS (
     UPDATE tasks t SET {_DONE_SET} FROM v
      WHERE t.id = v.id AND t.epoch = v.epoch AND t.token = v.token AND t.owner_id = %(me)s
-    RETURNING t.*, v.note),
+    RETURNING t.*, v.note, v.token AS given),
 m AS (INSERT INTO comments (task_id, user_id, kind, epoch, text) SELECT id, %(me)s, 'note', epoch, note FROM c),
 j AS (INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, epoch, data)
       SELECT told, id, seq, project_id, %(me)s, 'done', %(via)s, epoch, jsonb_build_object('verdict', verdict) FROM c)
-SELECT {LEAN_FACE}, t.note, {_TELL} FROM c t
+SELECT {LEAN_FACE}, t.note, t.given, {_TELL} FROM c t
 """
 
 
@@ -125,16 +129,13 @@ def done(
         producer_id=stamp.principal_id,
         verdict=outcome.verdict,
         note=outcome.note,
-        error=None,
         completed=row[3],
         updated_at=row[3],
     )
 
 
-def done_many(
-    conn: Connection, names: Names, ends: Sequence[tuple[Fence, Done]], stamp: Stamp
-) -> dict[tuple[int, int], Task]:
-    """The finished tasks by (id, epoch), in one statement; those that are missing have lost their lease."""
+def done_many(conn: Connection, names: Names, ends: Sequence[tuple[Fence, Done]], stamp: Stamp) -> dict[Fence, Task]:
+    """The finished tasks by their fence, in one statement; those that are missing have lost their lease."""
     ordered = sorted(ends, key=lambda e: e[0].task_id)
     rows = conn.execute(
         _DONE_MANY,
@@ -149,5 +150,5 @@ def done_many(
             "close": stamp.is_human,
         },
     ).fetchall()
-    done = [task_of(conn, names, row[:-2], note=row[-2]) for row in rows]
-    return {(task.id, task.epoch): task for task in done}
+    done = [(task_of(conn, names, row[:-3], note=row[-3]), as_unsigned(row[-2])) for row in rows]
+    return {Fence(task_id=task.id, epoch=task.epoch, token=token): task for task, token in done}

@@ -50,7 +50,8 @@ _TEXTS: Final = frozenset({"description", "refs", "key"})  # in task_texts, not 
 @functools.lru_cache(maxsize=256)
 def _sql(varying: tuple[str, ...], *, texts: bool) -> str:
     """The statement for a call in which these columns vary. Ids are drawn in it, so that texts and events can name
-    them; ``refs`` are joined by newlines, which a ref cannot contain."""
+    them; ``refs`` are joined by newlines, which a ref cannot contain. The lanes' floors stay where they are until this
+    transaction has committed (see ``lane_floors``)."""
     arrays = ", ".join(f"%({c})s::{_COLUMNS[c]}[]" for c in varying)
     same = "".join(f", %({c})s::{t} AS {c}" for c, t in _COLUMNS.items() if c not in varying)
     own = ", ".join(c for c in _COLUMNS if c not in _TEXTS)
@@ -61,7 +62,8 @@ def _sql(varying: tuple[str, ...], *, texts: bool) -> str:
     return f"""
 WITH new AS MATERIALIZED (
     SELECT nextval('tasks_id_seq') AS id, u.*{same}
-      FROM unnest({arrays}) WITH ORDINALITY AS u({", ".join((*varying, "ord"))})
+      FROM (SELECT count(pg_advisory_xact_lock_shared(7301, l)) FROM unnest(%(lanes)s::int[]) AS l) AS floors_stay,
+           unnest({arrays}) WITH ORDINALITY AS u({", ".join((*varying, "ord"))})
 ), t AS (
     INSERT INTO tasks (id, {own}, creator_id, by_agent, run_task, run_epoch, ready_since)
     SELECT id, {own}, %(creator)s, %(by_agent)s, %(run_task)s, %(run_epoch)s, fabric_now() FROM new
@@ -146,6 +148,7 @@ def insert(
         "run_epoch": None if stamp.run is None else stamp.run.epoch,
         "via": stamp.via.value,
         "notify": list(notify),
+        "lanes": sorted(set(columns["lane_id"])),
     }
     row = conn.execute(_sql(varying, texts=any(columns["has_text"])), values).fetchone()
     assert row is not None
@@ -189,16 +192,19 @@ def _face(
     hold, hold_rule = item.hold, "score" if item.hold else None
     if broken is not None:
         hold, hold_rule = f"#{broken}, which blocks it, can no longer release it", "blocker"
-    lane = Lane(
-        project_id=item.project_id,
-        tier=item.tier,
-        priority=item.priority,
-        needs=tuple(sorted(item.needs)),
-        trust=item.required_trust,
+    key = (
+        *(item.project_id, item.tier, item.priority, item.needs, item.required_trust),
+        *(item.backlog, item.human_verify, hold, hold_rule),
     )
-    key = (lane, item.backlog, item.human_verify, hold, hold_rule)
     face = known.get(key)
     if face is None:
+        lane = Lane(
+            project_id=item.project_id,
+            tier=item.tier,
+            priority=item.priority,
+            needs=tuple(sorted(item.needs)),
+            trust=item.required_trust,
+        )
         layout = names.layout(conn, item.project_id)
         role = ColumnRole.BACKLOG if item.backlog else ColumnRole.READY
         column_id = layout.column_for(role)

@@ -39,8 +39,9 @@ def locked(conn: Connection, names: Names, task_id: int) -> tuple[Task, datetime
 def illegal(verb: str, task: Task, hint: str = "") -> IllegalMove:
     """The refusal of a verb that the task's status does not allow."""
     sources = sorted(s.value for s in BY_VERB[verb].sources) if verb in BY_VERB else []
+    needs = f"; {verb} needs it to be {' or '.join(sources)}" if sources else f", so it cannot {verb}"
     return IllegalMove(
-        f"#{task.id} is {task.status}; {verb} needs it to be {' or '.join(sources)}",
+        f"#{task.id} is {task.status}{needs}",
         next=hint or f"`fabric show {task.id}` shows how it stands",
         task=task.id,
         status=task.status.value,
@@ -121,10 +122,7 @@ def redrive(conn: Connection, names: Names, task_id: int, note: str, stamp: Stam
     that is still open goes on to."""
     task, _ = locked(conn, names, task_id)
     _expect("redrive", task)
-    freed = conn.execute(
-        "UPDATE task_has_links SET state = 'satisfied' WHERE task_id = %s AND link_id = 3 AND state = 'broken'",
-        (task_id,),
-    ).rowcount
+    freed = waive_broken(conn, task_id)
     _write(conn, _REDRIVE.format(flags="flags & ~(1|2|4|8|16|32)"), task_id, freed=freed)
     record(
         conn,
@@ -136,6 +134,14 @@ def redrive(conn: Connection, names: Names, task_id: int, note: str, stamp: Stam
         was=task.status,
     )
     return reread(conn, names, task_id)
+
+
+def waive_broken(conn: Connection, task_id: int) -> int:
+    """The task's broken dependencies no longer count, by a human's act; how many there were."""
+    return conn.execute(
+        "UPDATE task_has_links SET state = 'satisfied' WHERE task_id = %s AND link_id = 3 AND state = 'broken'",
+        (task_id,),
+    ).rowcount
 
 
 def cancel(conn: Connection, names: Names, task_id: int, note: str, stamp: Stamp) -> Task:

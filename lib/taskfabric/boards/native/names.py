@@ -93,6 +93,7 @@ class Names:
         self._lanes: dict[int, Lane] = {}
         self._lane_ids: dict[Lane, int] = {}
         self._known_lane = 0  # every committed lane up to this id is known
+        self._news = 0  # how often the lanes were looked at
         self._served: dict[Want, Served] = {}
         self._missed = False
         self._layouts: dict[int, tuple[float, Layout]] = {}
@@ -149,6 +150,7 @@ class Names:
         with self._lock:
             if rows:
                 self._known_lane = max(self._known_lane, rows[-1][0])
+            self._news += 1
             self._served.clear()
 
     def missed_a_lane(self) -> bool:
@@ -166,16 +168,19 @@ class Names:
         found = self._served.get(want)
         if found is None:
             with self._lock:
-                known, lanes = self._known_lane, sorted(self._lanes.items())
+                news, known, lanes = self._news, self._known_lane, sorted(self._lanes.items())
             fitting = [(i, _group(want, lane)) for i, lane in lanes if i <= known and _fits(want, lane)]
             found = Served(
                 lanes="{" + ",".join(str(i) for i, _ in fitting) + "}",
                 groups="{" + ",".join(str(g) for _, g in fitting) + "}",
                 only=fitting[0][0] if len(fitting) == 1 else None,
             )
-            if len(self._served) > _MANY_WANTS:
-                self._served.clear()
-            self._served[want] = found
+            with self._lock:
+                if len(self._served) > _MANY_WANTS:
+                    self._served.clear()
+                # Kept, an answer from before the last news would hide its lanes until there are others.
+                if news == self._news:
+                    self._served[want] = found
         return found
 
     def _remember(self, lane_id: int, lane: Lane) -> None:
@@ -191,6 +196,17 @@ class Names:
         layout = _read_layout(conn, project_id)
         self._layouts[project_id] = (time.monotonic(), layout)
         return layout
+
+    def forget(self) -> None:
+        """Nothing is remembered: the database is another one."""
+        with self._lock:
+            self._users.clear()
+            self._lanes.clear()
+            self._lane_ids.clear()
+            self._layouts.clear()
+            self._served.clear()
+            self._news += 1
+            self._known_lane = 0
 
     def forget_layout(self, project_id: int | None = None) -> None:
         """The next look reads the project's layout (or all of them) anew."""

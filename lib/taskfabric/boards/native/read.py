@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import UTC
 from typing import Any, Final
 
@@ -15,10 +15,11 @@ from taskfabric.domain.status import Status
 from taskfabric.domain.task import Attachment, Entry, Kin, LateResult, Task, Thread
 from taskfabric.ports.board import Filter
 
-# Members of the queue, the submitter, the holder, the one asked. In pools and in agents' queues a human sees only
-# what he submitted. A token's scope narrows all of it.
+# Members of the queue, the submitter, the holder, the one asked. In pools and in agents' queues a human sees only what
+# he submitted, or what an agent of his began on his behalf; what came of his tasks he sees from above. A token's scope
+# narrows all of it.
 VISIBLE: Final = """
-((t.creator_id = %(me)s OR t.owner_id = %(me)s OR t.asked_id = %(me)s
+((%(me)s IN (t.creator_id, t.owner_id, t.asked_id) OR t.interlocutor_id = %(me)s AND t.parent_id IS NULL
   OR EXISTS (SELECT FROM project_has_users m WHERE m.project_id = t.project_id AND m.user_id = %(me)s
              AND (NOT %(human)s OR NOT EXISTS (SELECT FROM queues q WHERE q.project_id = t.project_id
                                                   AND q.kind IN ('pool', 'agent')))))
@@ -70,21 +71,22 @@ def _submitted_above(conn: Connection, task_id: int, viewer: Viewer) -> bool:
 
 def restricted(task: Task) -> Task:
     """The task as an ancestor's submitter may see it: its state and its result note."""
-    return replace(
-        task,
+    return Task(
+        id=task.id,
+        queue="",
+        project_id=0,
         title="(not yours to see)",
-        description="",
-        tags=(),
-        refs=(),
-        reference="",
-        key=None,
-        holder=None,
-        holder_id=None,
-        holder_instance="",
-        asked=None,
-        hold=None,
-        error=None,
-        submitter="",
+        status=task.status,
+        is_open=task.is_open,
+        flags=task.flags,
+        parent=task.parent,
+        root=task.root,
+        depth=task.depth,
+        created=task.created,
+        completed=task.completed,
+        updated_at=task.updated_at,
+        verdict=task.verdict,
+        note=task.note,
         restricted=True,
     )
 
@@ -268,7 +270,7 @@ WITH RECURSIVE up AS (
 down AS (
     SELECT id FROM tasks WHERE parent_id = %(task)s
     UNION SELECT t.id FROM tasks t JOIN down ON t.parent_id = down.id),
-kin AS (SELECT id FROM up WHERE id IS NOT NULL UNION SELECT id FROM down)
+kin AS (SELECT id FROM up WHERE id IS NOT NULL UNION SELECT id FROM down UNION SELECT %(task)s::bigint)
 SELECT u.id FROM users u WHERE u.kind = 'agent' AND u.id IN (
     SELECT unnest(ARRAY[t.creator_id, t.owner_id, t.producer_id]) FROM kin JOIN tasks t ON t.id = kin.id
     UNION SELECT j.actor_id FROM kin JOIN journal j ON j.task_id = kin.id AND j.kind = 'claimed')
@@ -276,8 +278,26 @@ SELECT u.id FROM users u WHERE u.kind = 'agent' AND u.id IN (
 
 
 def kinship(conn: Connection, task_id: int) -> frozenset[int]:
-    """Agents that submitted, held or produced the task's ancestors and descendants."""
+    """Agents that submitted, held or produced the task, its ancestors or its descendants, in whatever epoch."""
     return frozenset(row[0] for row in conn.execute(_KIN, {"task": task_id}))
+
+
+_ANCESTORS: Final = """
+WITH RECURSIVE up AS (
+    SELECT parent_id AS id, 1 AS level FROM tasks WHERE id = %s
+    UNION ALL SELECT t.parent_id, up.level + 1 FROM tasks t JOIN up ON t.id = up.id)
+SELECT id FROM up WHERE id IS NOT NULL ORDER BY level
+"""
+
+
+def ancestors(conn: Connection, task_id: int) -> tuple[int, ...]:
+    """The numbers of the task's parent, that one's parent, and so on to the root."""
+    return tuple(row[0] for row in conn.execute(_ANCESTORS, (task_id,)))
+
+
+def places(conn: Connection, task_ids: Sequence[int]) -> dict[int, int]:
+    """The project of each of these tasks that exists."""
+    return dict(conn.execute("SELECT id, project_id FROM tasks WHERE id = ANY(%s)", (list(task_ids),)).fetchall())
 
 
 def attachment(conn: Connection, names: Names, attachment_id: int, viewer: Viewer) -> Attachment:

@@ -105,6 +105,8 @@ def task_of(conn: Connection, names: Names, row: Sequence[Any], *, note: str | N
     texts = texts or {}
     if has_tags and tags is None:
         tags = _tags(conn, id_)
+    if attempts > 1 and error is None:
+        error = _error(conn, id_)
     return Task(
         id=id_,
         queue=layout.name,
@@ -168,6 +170,12 @@ def _tags(conn: Connection, task_id: int) -> list[str]:
     return [row[0] for row in conn.execute(_TAGS, (task_id,))]
 
 
+def _error(conn: Connection, task_id: int) -> str | None:
+    row = conn.execute(_ERROR, (task_id,)).fetchone()
+    return None if row is None else row[0]
+
+
+_ERROR: Final = "SELECT text FROM comments WHERE task_id = %s AND kind IN ('failed', 'dead') ORDER BY id DESC LIMIT 1"
 _TAGS: Final = "SELECT g.name FROM task_has_tags h JOIN tags g ON g.id = h.tag_id WHERE h.task_id = %s ORDER BY g.name"
 
 
@@ -203,7 +211,12 @@ SELECT t.told, t.id, t.seq, t.project_id, %(actor)s, %(event)s, %(via)s, t.epoch
   FROM tasks t WHERE t.id = %(task)s
 RETURNING (SELECT id FROM m)
 """
-_CARRY: Final = "SELECT fabric_carry_end(id, %s) FROM tasks WHERE id = %s AND (parent_id IS NOT NULL OR dependents > 0)"
+# What it means to others, and what a dependency that broke meanwhile means to the task itself.
+_CARRY: Final = """
+SELECT CASE WHEN parent_id IS NOT NULL OR dependents > 0 THEN fabric_carry_end(id, %s) END,
+       CASE WHEN status = 'ready' AND open_blockers > 0 THEN fabric_hold_if_broken(id) END
+  FROM tasks WHERE id = %s AND (parent_id IS NOT NULL OR dependents > 0 OR open_blockers > 0)
+"""
 
 
 def record(
@@ -218,7 +231,7 @@ def record(
 ) -> int | None:
     """The transition that this transaction wrote on the task is in its thread and in the journal; returns the id of
     the comment. The row's seq was raised by the write itself. ``was``: the status before, if the write changed it;
-    then those that wait for the task know."""
+    then those that wait for the task know, and a task that is ready again with a broken dependency is held."""
     row = conn.execute(
         _RECORD,
         {
@@ -241,6 +254,7 @@ def record(
     ).fetchone()
     if was is not None:
         conn.execute(_CARRY, (was.value, task_id))
+    conn.execute("SELECT fabric_open_lane(%s)", (task_id,))
     return None if row is None else row[0]
 
 

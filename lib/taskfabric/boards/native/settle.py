@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 
 from taskfabric.boards.native.names import Connection, Names
 from taskfabric.boards.native.read import VISIBLE, eyes
-from taskfabric.boards.native.rows import FACE, Remark, as_signed, record, reread, task_of
+from taskfabric.boards.native.rows import FACE, Remark, as_signed, as_unsigned, record, reread, task_of
 from taskfabric.domain.comments import LineKind
 from taskfabric.domain.errors import FabricError, IllegalMove, LeaseLost, not_found
 from taskfabric.domain.lease import Fence, Renewal
@@ -97,6 +97,7 @@ UPDATE tasks t SET {column_sql("ready")}, attempts = greatest(0, attempts - %(re
 """
 _TO_WAITING: Final = f"""
 UPDATE tasks t SET flags = (flags & ~(1|2|4|8)) | %(flags)s, status = 'waiting', asked_id = %(asked)s,
+       date_started = NULL,
        attempts = greatest(0, attempts - 1), waits = waits + 1, {LET_GO}
  WHERE t.id = %(task)s AND t.epoch = %(epoch)s
 """
@@ -174,16 +175,15 @@ class _End:
                 next="submit them first, inside the run",
                 task=self.task.id,
             )
-        if left == 0:
-            self.to_ready(waits=1, head=True)
-            self.note("resumed", Remark(kind=LineKind.RESUMED, text="all of its children have finished"), {})
-            return
         held = self.over("waits", self.task.waits, self.rules.bounds.waits)
-        if held:
-            self.to_ready(waits=1, held=held)
+        if held or left == 0:
+            self.to_ready(waits=1, head=True, held=held)
         else:
             self.write(_TO_WAITING, {"flags": int(Flag.BLOCKED), "asked": None})
-        self.note("waiting", Remark(kind=LineKind.WAITING, number=left), {"open": left})
+        if left == 0:
+            self.note("resumed", Remark(kind=LineKind.RESUMED, text="all of its children have finished"), {})
+        else:
+            self.note("waiting", Remark(kind=LineKind.WAITING, number=left), {"open": left})
         self.hold(held)
 
     def fail(self, outcome: Failed) -> None:
@@ -273,12 +273,12 @@ UPDATE tasks t SET lease_until = fabric_now() + make_interval(secs => coalesce(%
   FROM unnest(%(tasks)s::bigint[], %(epochs)s::bigint[], %(tokens)s::bigint[]) AS f(id, epoch, token)
  WHERE t.id = f.id AND t.epoch = f.epoch AND t.token = f.token AND t.owner_id = %(me)s
    AND (SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL
-RETURNING t.id, t.epoch, t.lease_until
+RETURNING t.id, t.epoch, t.token, t.lease_until
 """
 
 
-def renew(conn: Connection, fences: Sequence[Fence], lease: timedelta | None, stamp: Stamp) -> dict[int, Renewal]:
-    """The renewals that were granted, by task."""
+def renew(conn: Connection, fences: Sequence[Fence], lease: timedelta | None, stamp: Stamp) -> dict[Fence, Renewal]:
+    """The renewals that were granted, each by its fence: a stale one of the same task is not among them."""
     ordered = sorted(fences, key=lambda f: f.task_id)  # two batches lock rows in one order
     rows = conn.execute(
         _RENEW,
@@ -290,7 +290,10 @@ def renew(conn: Connection, fences: Sequence[Fence], lease: timedelta | None, st
             "me": stamp.principal_id,
         },
     ).fetchall()
-    return {row[0]: Renewal(task_id=row[0], epoch=row[1], until=row[2]) for row in rows}
+    return {
+        Fence(task_id=id_, epoch=epoch, token=as_unsigned(token)): Renewal(task_id=id_, epoch=epoch, until=until)
+        for id_, epoch, token, until in rows
+    }
 
 
 # -- lost leases ---------------------------------------------------------------------------------------------

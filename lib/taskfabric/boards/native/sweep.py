@@ -47,10 +47,12 @@ UPDATE tasks t SET {column_sql("done")}, flags = flags | 32, status = 'dead', da
 RETURNING t.epoch, h.username, t.attempts
 """
 _MATURE: Final = """
-UPDATE tasks SET delayed = false, ready_since = fabric_now()
- WHERE id = ANY(ARRAY(SELECT id FROM tasks WHERE delayed AND date_started <= (SELECT fabric_now())
-                       ORDER BY date_started LIMIT %s FOR UPDATE SKIP LOCKED))
-RETURNING id
+WITH m AS (
+    UPDATE tasks SET delayed = false, ready_since = fabric_now()
+     WHERE id = ANY(ARRAY(SELECT id FROM tasks WHERE delayed AND date_started <= (SELECT fabric_now())
+                           ORDER BY date_started LIMIT %s FOR UPDATE SKIP LOCKED))
+    RETURNING id)
+SELECT fabric_open_lane(id) FROM m
 """
 
 
@@ -89,7 +91,7 @@ def _sweep_one(conn: Connection, task_id: int, stamp: Stamp) -> str | None:
     row = conn.execute(_TAKE_BACK, {"task": task_id}).fetchone()
     if row is not None:
         remark = Remark(kind=LineKind.EXPIRED, epoch=row[0], text=row[1], by_fabric=True)
-        record(conn, task_id, "expired", stamp, remark, {"holder": row[1]})
+        record(conn, task_id, "expired", stamp, remark, {"holder": row[1]}, was=Status.WORKING)
         return "ready"
     row = conn.execute(_BURY, {"task": task_id}).fetchone()
     if row is None:

@@ -396,6 +396,48 @@ BEGIN
     RETURN made;
 END $$;
 
+-- Where lanes begin --------------------------------------------------------------------------------------------
+
+-- Below its floor a lane has no task that could be claimed, so claims begin to look there. Without it, a reader who holds an
+-- old snapshot for minutes makes each claim walk over all that was claimed since: their index entries cannot be removed.
+CREATE TABLE lane_floors (
+    lane_id integer PRIMARY KEY,
+    floor bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- Called after every write that may make a task claimable in the middle of its lane. The shared lock keeps the floor from
+-- being raised past the task before this transaction has committed.
+CREATE FUNCTION fabric_open_lane(p_task bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    lane integer;
+    place bigint;
+BEGIN
+    SELECT lane_id, rank INTO lane, place FROM tasks
+     WHERE id = p_task AND status = 'ready' AND open_blockers = 0 AND NOT delayed;
+    IF FOUND THEN
+        PERFORM pg_advisory_xact_lock_shared(7301, lane);
+        UPDATE lane_floors SET floor = place WHERE lane_id = lane AND floor > place;
+    END IF;
+END $$;
+
+-- The floors of these lanes are at their heads, except where somebody is just about to make a task claimable.
+CREATE FUNCTION fabric_raise_floors(p_lanes integer[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    lane integer;
+    head bigint;
+BEGIN
+    FOREACH lane IN ARRAY p_lanes LOOP
+        CONTINUE WHEN NOT pg_try_advisory_xact_lock(7301, lane);
+        SELECT rank INTO head FROM tasks
+         WHERE lane_id = lane AND status = 'ready' AND open_blockers = 0 AND NOT delayed
+           AND rank >= coalesce((SELECT floor FROM lane_floors WHERE lane_id = lane), -9223372036854775808)
+         ORDER BY rank LIMIT 1;
+        CONTINUE WHEN head IS NULL;
+        INSERT INTO lane_floors VALUES (lane, head)
+        ON CONFLICT (lane_id) DO UPDATE SET floor = EXCLUDED.floor WHERE lane_floors.floor < EXCLUDED.floor;
+    END LOOP;
+END $$;
+
 -- What an end means to those that wait --------------------------------------------------------------------------
 
 -- True for a status in which a task has come to an end.
@@ -440,6 +482,7 @@ BEGIN
              WHERE id = dep.task_id RETURNING * INTO row;
             PERFORM fabric_note(row, 'resumed', '#' || p_blocker.id || ' no longer blocks it', 'unblocked',
                                 jsonb_build_object('by', p_blocker.id, 'left', row.open_blockers));
+            PERFORM fabric_open_lane(row.id);
         ELSIF effect = 'broken' THEN
             why := '#' || p_blocker.id || ', which blocks it, '
                    || CASE WHEN veto THEN 'ended with a veto' ELSE 'is ' || p_blocker.status END;
@@ -460,19 +503,44 @@ BEGIN
     END LOOP;
 END $$;
 
+-- A task that is ready again although one of its dependencies has broken: that could not stop it while it was worked or
+-- waited, so it does now, and a human decides.
+CREATE FUNCTION fabric_hold_if_broken(p_task bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    blocker bigint := (SELECT min(l.opposite_task_id) FROM task_has_links l
+                        WHERE l.task_id = p_task AND l.link_id = 3 AND l.state = 'broken');
+    row tasks;
+BEGIN
+    IF blocker IS NULL THEN
+        RETURN;
+    END IF;
+    UPDATE tasks SET flags = flags | 1, status = 'held', hold_rule = 'blocker', seq = seq + 1,
+           told = greatest(told, pg_current_xact_id())
+     WHERE id = p_task AND status = 'ready' RETURNING * INTO row;
+    IF FOUND THEN
+        PERFORM fabric_note(row, 'held', '#' || blocker || ', which blocks it, can no longer release it', 'held',
+                            jsonb_build_object('by', blocker));
+    END IF;
+END $$;
+
 -- The parent of a task that ended or was reopened: it counts, and if it waits for the last child it is ready again.
 CREATE FUNCTION fabric_tell_parent(p_child tasks, p_step integer) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE row tasks;
 BEGIN
     UPDATE tasks SET open_children = open_children + p_step WHERE id = p_child.parent_id RETURNING * INTO row;
     IF row.open_children = 0 AND row.status = 'waiting' AND row.flags & 6 = 0 THEN
-        UPDATE tasks t SET role = 'ready', status = 'ready', flags = flags & ~1, seq = seq + 1, told = greatest(told, pg_current_xact_id()), ready_since = fabric_now(),
+        UPDATE tasks t SET role = 'ready', status = 'ready', flags = flags & ~1, seq = seq + 1,
+               told = greatest(told, pg_current_xact_id()), ready_since = fabric_now(),
                column_id = q.ready_column, owner_id = NULL, holder_instance = NULL, date_started = NULL,
                rank = coalesce((SELECT min(o.rank) FROM tasks o WHERE o.project_id = t.project_id
                                    AND o.column_id = q.ready_column AND o.is_active), t.rank) - 1048576
           FROM queues q WHERE t.id = row.id AND q.project_id = t.project_id RETURNING t.* INTO row;
         PERFORM fabric_note(row, 'resumed', 'all of its children have finished', 'resumed',
                             jsonb_build_object('children', row.children));
+        PERFORM fabric_open_lane(row.id);
+        IF row.open_blockers > 0 THEN
+            PERFORM fabric_hold_if_broken(row.id);
+        END IF;
     END IF;
 END $$;
 
@@ -512,6 +580,7 @@ CREATE FUNCTION fabric_lift_epochs() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE lifted bigint;
 BEGIN
     INSERT INTO restores (step) VALUES (1000000);
+    DELETE FROM lane_floors;
     -- A copy in another server has events of transactions which that server has yet to reach: no reader would see them,
     -- and new ones would stand before them. Their ids alone keep the order.
     IF EXISTS (SELECT FROM journal WHERE xid >= pg_snapshot_xmin(pg_current_snapshot())) THEN
@@ -528,6 +597,7 @@ BEGIN
            column_id = CASE WHEN t.token IS NULL THEN t.column_id ELSE coalesce(q.ready_column, t.column_id) END,
            owner_id = CASE WHEN t.token IS NULL THEN t.owner_id END,
            ready_since = CASE WHEN t.token IS NULL THEN t.ready_since ELSE fabric_now() END,
+           date_started = CASE WHEN t.token IS NULL THEN t.date_started END,
            holder_instance = NULL, token = NULL, lease_until = NULL
       FROM tasks s LEFT JOIN queues q ON q.project_id = s.project_id WHERE s.id = t.id;
     GET DIAGNOSTICS lifted = ROW_COUNT;

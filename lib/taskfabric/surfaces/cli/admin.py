@@ -8,9 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from taskfabric.domain.errors import BadInput
+from taskfabric.domain.errors import BadInput, not_found
 from taskfabric.surfaces.cli.command import Command, Context, Parser, Shape
 from taskfabric.surfaces.cli.output import one_line
+from taskfabric.surfaces.cli.where import CREDENTIALS, read
 
 
 def secret(prompt: str) -> str:
@@ -61,23 +62,50 @@ def _add_queue(parser: Parser) -> None:
     kind.add_argument("--pool", action="store_true", help="for every member (the default)")
     kind.add_argument("--inbox", metavar="HUMAN", help="of a human")
     kind.add_argument("--agent", metavar="AGENT", help="of an agent")
-    parser.add_argument("--score-check", action="store_true", default=None, help="unrated tasks wait")
-    parser.add_argument(
-        "--human-verify", action="store_true", default=None, help="only a human closes what is done here"
-    )
+    _rules(parser)
+
+
+_RULES: Final = {
+    "score_check": "unrated tasks wait",
+    "needs_verified": "what waits for a task of this queue waits until it is verified, not only done",
+    "human_verify": "only a human closes what is done here",
+}
+
+
+def _rules(parser: Parser) -> None:
+    for name, text in _RULES.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", action=argparse.BooleanOptionalAction, help=text)
+
+
+def _rules_given(args: argparse.Namespace) -> dict[str, bool]:
+    return {name: value for name in _RULES if (value := getattr(args, name)) is not None}
 
 
 def _create_queue(ctx: Context, args: argparse.Namespace) -> int:
     kind = "inbox" if args.inbox else "agent" if args.agent else "pool"
-    queue = ctx.ask(
-        "queue.create",
-        name=args.name,
-        kind=kind,
-        owner=args.inbox or args.agent,
-        score_check=args.score_check,
-        human_verify=args.human_verify,
-    )
+    queue = ctx.ask("queue.create", name=args.name, kind=kind, owner=args.inbox or args.agent, **_rules_given(args))
     return document(ctx, queue, f"{one_line(queue['name'])} is there ({queue['kind']})")
+
+
+def _add_rules(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    _rules(parser)
+
+
+def _show_or_set_rules(ctx: Context, args: argparse.Namespace) -> int:
+    queue: Shape | None = next((q for q in ctx.ask("queue.list") if q["name"] == args.name), None)
+    if queue is None:
+        raise not_found("queue")
+    given = _rules_given(args)
+    if given:
+        queue = ctx.ask("queue.create", name=queue["name"], kind=queue["kind"], owner=queue["owner"], **given)
+    assert queue is not None
+    if ctx.out.as_json:
+        ctx.out.json(queue)
+        return 0
+    for name, text in _RULES.items():
+        ctx.out.line(f"{name.replace('_', '-'):<15} {'yes' if queue[name] else 'no':<4} {text}")
+    return 0
 
 
 def _list_queues(ctx: Context, args: argparse.Namespace) -> int:
@@ -89,12 +117,14 @@ def _add_member(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", help="a human or an agent")
     parser.add_argument("--role", choices=("manager", "member", "viewer"), default="member")
     parser.add_argument("--remove", action="store_true", help="no longer a member")
+    _pin(parser)
 
 
 def _set_member(ctx: Context, args: argparse.Namespace) -> int:
     role = None if args.remove else f"project-{args.role}"
     # Through the board itself: here an argument that is null has a meaning of its own.
-    ctx.board.ask("fabric.queue.member", {"queue": args.queue, "name": args.name, "role": role})
+    proof = {"pin": secret("PIN")} if args.pin else {}
+    ctx.board.ask("fabric.queue.member", {"queue": args.queue, "name": args.name, "role": role, **proof})
     shape = {"queue": args.queue, "name": args.name, "role": role}
     now = "is no longer a member of" if role is None else f"is {args.role} of"
     return document(ctx, shape, f"{one_line(args.name)} {now} {one_line(args.queue)}")
@@ -109,11 +139,20 @@ def _add_user(parser: Parser) -> None:
     parser.add_argument("--email", metavar="ADDRESS")
     parser.add_argument("--zone", metavar="ZONE", help="where this person lives: Europe/Berlin")
     parser.add_argument("--admin", action="store_true", help="may manage accounts and queues")
+    _pin(parser)
 
 
 def _create_user(ctx: Context, args: argparse.Namespace) -> int:
     role = "app-admin" if args.admin else None
-    shape = ctx.ask("user.add", name=args.name, full_name=args.full_name, email=args.email, zone=args.zone, role=role)
+    shape = ctx.ask(
+        "user.add",
+        name=args.name,
+        full_name=args.full_name,
+        email=args.email,
+        zone=args.zone,
+        role=role,
+        pin=secret("PIN") if args.pin else None,
+    )
     return token_shown(ctx, shape, f"{one_line(args.name)} has an account and an inbox.")
 
 
@@ -131,6 +170,10 @@ def _name(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME")
 
 
+def _pin(parser: Parser) -> None:
+    parser.add_argument("--pin", action="store_true", help="prove with your PIN that a person asks")
+
+
 def _list_users(ctx: Context, args: argparse.Namespace) -> int:
     users = ctx.ask("user.list")
     names = [name for name in ("name", "kind", "trust", "role", "active", "zone") if users and name in users[0]]
@@ -140,21 +183,32 @@ def _list_users(ctx: Context, args: argparse.Namespace) -> int:
 def _add_disable(parser: Parser) -> None:
     _name(parser)
     parser.add_argument("--enable", action="store_true", default=None, help="let it in again")
+    _pin(parser)
 
 
 def _disable_user(ctx: Context, args: argparse.Namespace) -> int:
-    shape = ctx.ask("user.disable", name=args.name, enable=args.enable)
+    shape = ctx.ask("user.disable", name=args.name, enable=args.enable, pin=secret("PIN") if args.pin else None)
     return document(ctx, shape, f"{one_line(args.name)} is {'enabled' if args.enable else 'disabled'}")
 
 
 def _add_reset(parser: Parser) -> None:
     _name(parser)
-    parser.add_argument("--pin", action="store_true", help="prove with your PIN that a person asks")
+    _pin(parser)
 
 
 def _reset_user(ctx: Context, args: argparse.Namespace) -> int:
-    shape = ctx.ask("user.reset", name=args.name, pin=secret("PIN") if args.pin else None)
-    return token_shown(ctx, shape, f"All tokens of {one_line(args.name)} are revoked.")
+    pin = secret("PIN") if args.pin else None
+    here = ctx.home()
+    kept = read(here / CREDENTIALS) or {}
+    shape: Shape = ctx.ask("user.reset", name=args.name, pin=pin)
+    said = f"All tokens of {one_line(args.name)} are revoked."
+    if kept.get("token") == ctx.where.token and kept.get("user") == shape["name"]:
+        # The local credential has reset itself: without its successor this machine would lock itself out.
+        from taskfabric.surfaces.cli.start import write_private
+
+        write_private(here / CREDENTIALS, {**kept, "token": shape["token"]})
+        said = f"{said} {here / CREDENTIALS} has the new one."
+    return token_shown(ctx, shape, said)
 
 
 COMMANDS: Final = (
@@ -163,7 +217,18 @@ COMMANDS: Final = (
         help="Make a queue: a pool, somebody's inbox or an agent's queue.",
         add=_add_queue,
         run=_create_queue,
-        examples=("fabric queue create builders --pool", "fabric queue create bob --inbox bob"),
+        examples=(
+            "fabric queue create builders --pool",
+            "fabric queue create bob --inbox bob",
+            "fabric queue create releases --needs-verified --human-verify",
+        ),
+    ),
+    Command(
+        name="queue rules",
+        help="The rules of a queue, changed where an option says so.",
+        add=_add_rules,
+        run=_show_or_set_rules,
+        examples=("fabric queue rules pool", "fabric queue rules pool --needs-verified --no-score-check"),
     ),
     Command(
         name="queue list",
@@ -186,7 +251,13 @@ COMMANDS: Final = (
         run=_create_user,
         examples=('fabric user add bob --full-name "Bob Builder" --zone Europe/Berlin',),
     ),
-    Command(name="user list", help="Humans and agents.", add=lambda parser: None, run=_list_users),
+    Command(
+        name="user list",
+        help="Humans and agents.",
+        add=lambda parser: None,
+        run=_list_users,
+        examples=("fabric user list", "fabric user list --json"),
+    ),
     Command(
         name="user disable",
         help="A disabled account answers nobody; its tasks stay.",

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from taskfabric.domain.errors import BadInput
-from taskfabric.surfaces.cli.output import Out
+from taskfabric.surfaces.cli.output import Out, writing
 
 if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
     from taskfabric.remote.line import Line
+    from taskfabric.surfaces.cli.leases import Leases
+    from taskfabric.surfaces.cli.where import Where
 
 Shape = Mapping[str, Any]  # a JSON object as the server sent it
 _SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?|(?:[0-9]+[wdhms])+")
@@ -34,14 +38,21 @@ class Context:
         """The server that this caller's environment names. Raises NotAuthenticated or Unavailable."""
         from taskfabric.surfaces.cli.where import connect
 
-        return connect(self.env, self.cwd)
+        return connect(self.where)
 
     @cached_property
-    def url(self) -> str:
-        """The server's address, for keeping its leases apart from another server's."""
+    def where(self) -> Where:
+        """Which server, and the caller's token. Raises NotAuthenticated or Unavailable."""
         from taskfabric.surfaces.cli.where import find
 
-        return find(self.env, self.cwd).url
+        return find(self.env, self.cwd)
+
+    @cached_property
+    def leases(self) -> Leases:
+        """The fences that this caller of this server holds."""
+        from taskfabric.surfaces.cli.leases import Leases
+
+        return Leases(self.env, self.where.url, self.where.token)
 
     @property
     def zone(self) -> tzinfo:
@@ -130,6 +141,10 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"{word} needs a value")
             joined.append(f"{action.option_strings[-1]}={value}")
         return joined
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        with writing():  # argparse itself would pass over a full disk
+            print(self.format_help(), end="", file=file)
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(message, next=f"`{self.prog} --help` shows how it is used")

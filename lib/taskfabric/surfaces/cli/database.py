@@ -40,6 +40,7 @@ def _stop(ctx: Context, args: argparse.Namespace) -> int:
     cluster = wiring.cluster_of(here, load(env=ctx.env, home=here))
     if cluster is None:
         raise BadInput("the database is a server of yours, not the embedded one", next="stop it where you started it")
+    cluster.refuse_foreign()
     stopped = cluster.stop()
     if ctx.out.as_json:
         ctx.out.json({"stopped": stopped})
@@ -62,6 +63,7 @@ def _status(ctx: Context, args: argparse.Namespace) -> int:
             "kind": "embedded",
             "running": found.running,
             "ready": found.ready,
+            "stopped": found.stopped,
             "pid": found.pid,
             "data": str(found.place),
             "socket": str(found.socket_folder),
@@ -130,8 +132,20 @@ COMMANDS: Final = (
         run=_start,
         examples=("fabric db start",),
     ),
-    Command(name="db stop", help="Stop the embedded database.", add=_add_stop, run=_stop, examples=("fabric db stop",)),
-    Command(name="db status", help="Where the database is, and whether it runs.", add=_data, run=_status),
+    Command(
+        name="db stop",
+        help="Stop the embedded database until `fabric db start` or `fabric up`.",
+        add=_add_stop,
+        run=_stop,
+        examples=("fabric db stop",),
+    ),
+    Command(
+        name="db status",
+        help="Where the database is, and whether it runs.",
+        add=_data,
+        run=_status,
+        examples=("fabric db status", "fabric db status --json"),
+    ),
     Command(
         name="db backup",
         help="Save the database to a file.",

@@ -9,7 +9,6 @@ from taskfabric.domain.errors import LeaseLost, NotFound
 from taskfabric.domain.lease import Fence, TaskRef
 from taskfabric.surfaces.cli import render
 from taskfabric.surfaces.cli.command import Command, Context, Parser, Shape
-from taskfabric.surfaces.cli.leases import Leases
 from taskfabric.surfaces.cli.submit import read_text
 from taskfabric.surfaces.cli.tasks import file_arg, print_task
 
@@ -30,7 +29,7 @@ def take(ctx: Context, ref: str) -> Shape:
 
 def keep(ctx: Context, granted: Shape) -> Shape:
     """Store the fence of a grant in the lease folder."""
-    Leases(ctx.env, ctx.url).store(granted["fence"], granted["lease_until"])
+    ctx.leases.store(granted["fence"], granted["lease_until"])
     return granted
 
 
@@ -41,7 +40,7 @@ def end(ctx: Context, method: str, ref: str, **says: object) -> Shape:
     to everybody else. A ref with an epoch always needs its fence. Raises NoFence or LeaseLost.
     """
     wanted = TaskRef.parse(ref)
-    leases = Leases(ctx.env, ctx.url)
+    leases = ctx.leases
     fence = leases.find(wanted) if wanted.epoch is None else leases.need(wanted)
     who: dict[str, object] = {"task": wanted.id} if fence is None else {"fence": fence_arg(fence)}
     with leases.ending(fence):
@@ -55,15 +54,17 @@ def fence_arg(fence: Fence) -> dict[str, Any]:
 
 
 def renew(ctx: Context, ref: str, lease: float | None = None) -> Shape:
-    """Prolong a lease. Raises NoFence, or LeaseLost with who has the task now."""
-    leases = Leases(ctx.env, ctx.url)
-    fence = leases.need(TaskRef.parse(ref))
+    """Prolong a lease. Raises NoFence, or LeaseLost with who has the task now; the fence stays, for a late result."""
+    fence = ctx.leases.need(TaskRef.parse(ref))
     answer: Shape = ctx.ask("renew", fences=[fence_arg(fence)], lease=lease)[0]
     if answer["until"] is None:
-        leases.drop(fence)
         has = f"{answer['holder']} has it now" if answer["holder"] else "nobody has it now"
         raise LeaseLost(
-            f"the lease {fence} is lost; {has}", task=fence.task_id, epoch=fence.epoch, holder=answer["holder"]
+            f"the lease {fence} is lost; {has}",
+            next=f"stop working on it; `fabric done {fence} --note …` still keeps what you have as a late result",
+            task=fence.task_id,
+            epoch=fence.epoch,
+            holder=answer["holder"],
         )
     return answer
 

@@ -16,16 +16,14 @@ from taskfabric.domain.errors import BadInput
 from taskfabric.surfaces.cli import holder
 from taskfabric.surfaces.cli.command import Command, Context, Parser, Shape
 from taskfabric.surfaces.cli.main import cwd, guarded
-from taskfabric.surfaces.cli.output import Out, clean, one_line
+from taskfabric.surfaces.cli.output import Out, clean, one_line, prepare_streams
 
 _PARKED: Final = "+15m"  # how long, unless --until says otherwise
 
 
 def main() -> None:
     """The program. Ends the process with the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+    prepare_streams()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -38,7 +36,12 @@ def _run(argv: Sequence[str], out: Out) -> int:
     words = [*argv]
     while words and words[0] == "--json":
         words.pop(0)
+    if not words and out.as_json:
+        raise BadInput("no verb was given", next="`kb-claim --help --json` lists the verbs")
     if not words or words[0] in ("--help", "-h", "help"):
+        if out.as_json:
+            out.json({command.name: command.help for command in COMMANDS})
+            return 0
         out.line("usage: kb-claim VERB [arguments] [--json]\n")
         for command in COMMANDS:
             out.line(f"  {command.name:<13} {command.help}")

@@ -31,7 +31,7 @@ def _start(ctx: Context, args: argparse.Namespace, name: str) -> int:
     env = dict(ctx.env)
     if not (env.get("FABRIC_URL") and env.get("FABRIC_TOKEN")):
         home = ctx.home()
-        env = environment(env, home, name, str((running(home) or {}).get("url") or ctx.url))
+        env = environment(env, home, name, str((running(home) or {}).get("url") or ctx.where.url))
     options = [word for word, given in (("--once", args.once), ("--json", ctx.out.as_json)) if given]
     ctx.out.flush()
     os.execve(sys.executable, [sys.executable, "-P", "-m", MODULES[name], *options], env)

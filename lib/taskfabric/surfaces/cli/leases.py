@@ -1,7 +1,8 @@
 """The lease folder: the fences that this caller holds, so that ``done 12`` need not repeat a secret.
 
 One file for a lease, named ``12@3``, readable by its owner only, written whole or not at all. ``FABRIC_LEASES`` names
-the folder, else it is ``taskfabric/leases`` under the client's state directory; inside, each server has its own.
+the folder, else it is ``taskfabric/leases`` under the client's state directory; inside, each token of each server has
+its own, so that of two agents on one machine none uses or forgets what the other holds.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _KEPT: Final = 30 * 86400  # seconds; a lease that old has ended, whoever forgot
 
 
 class Leases:
-    """The fences stored for one server."""
+    """The fences stored for one caller of one server."""
 
-    def __init__(self, env: Mapping[str, str], url: str) -> None:
-        self._folder = folder(env) / hashlib.sha256(url.encode()).hexdigest()[:12]
+    def __init__(self, env: Mapping[str, str], url: str, token: str) -> None:
+        self._folder = folder(env) / hashlib.sha256(f"{url}\0{token}".encode()).hexdigest()[:16]
 
     def store(self, fence: Mapping[str, Any], until: str | None) -> str:
         """Keep a granted fence; its ref (``12@3``). Raises FabricError when the folder cannot be written."""
@@ -70,7 +71,10 @@ class Leases:
 
     @contextlib.contextmanager
     def ending(self, fence: Fence | None) -> Any:
-        """Forget the fence when the call inside ended the lease, or found that it had ended already."""
+        """Forget the fence when the call inside ended the lease, or found that it had ended already.
+
+        For ends only: a renewal that comes too late leaves the fence, with which the late result can still be offered.
+        """
         try:
             yield
         except LeaseLost:

@@ -16,7 +16,7 @@ from typing import Final
 import taskfabric
 from taskfabric.domain.errors import BadInput, FabricError
 from taskfabric.surfaces.cli.command import Command, Context, HelpShown
-from taskfabric.surfaces.cli.output import Out
+from taskfabric.surfaces.cli.output import Out, OutputLost, nowhere, prepare_streams, writing
 
 # Which module holds a command, and what is said of it in the overview; only that module is loaded.
 GROUPS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
@@ -44,9 +44,7 @@ _HELP: Final = ("--help", "-h", "help")
 
 def main() -> None:
     """The program. Ends the process with the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a narrow encoding shows what it cannot say, and does not fail
-            stream.reconfigure(errors="backslashreplace")
+    prepare_streams()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -60,30 +58,41 @@ def guarded(argv: Sequence[str], act: Callable[[Sequence[str], Out], int]) -> in
     as_json = "--json" in _before_double_dash(argv)
     out = Out.standard(as_json=as_json)
     try:
-        _check(argv)
-        code = act(argv, out)
+        code = _acted(argv, act, out)
         out.flush()
-    except HelpShown:
-        return 0
-    except FabricError as error:
-        return _told(out, error)
     except BrokenPipeError:  # the reader has seen enough
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 (lives until the process ends)
+        sys.stdout = nowhere()
         return 0
+    except OutputLost as lost:
+        out.lost(lost)
+        return 1
     except KeyboardInterrupt:
         return 130
+    return code
+
+
+def _acted(argv: Sequence[str], act: Callable[[Sequence[str], Out], int], out: Out) -> int:
+    """The exit code; errors are told. Raises what hinders the telling: BrokenPipeError, OutputLost."""
+    try:
+        _check(argv)
+        return act(argv, out)
+    except HelpShown:
+        return 0
+    except (BrokenPipeError, OutputLost):
+        raise
+    except FabricError as error:
+        return _told(out, error)
     except Exception as error:
         if os.environ.get("FABRIC_DEBUG"):
             raise
         return _told(out, _unexpected(error))
-    return code
 
 
 def _told(out: Out, error: FabricError) -> int:
     try:
         out.error(error)
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        sys.stdout = nowhere()
     return error.code
 
 
@@ -106,6 +115,8 @@ def _run(argv: Sequence[str], out: Out) -> int:
     words = list(argv)
     while words and words[0] == "--json":  # accepted before the command as well as after it
         words.pop(0)
+    if not words and out.as_json:
+        raise BadInput("no command was given", next="`fabric --help --json` lists the commands")
     if not words or words[0] in _HELP:
         return overview(out)
     if words[0] in ("--version", "-V"):
@@ -128,7 +139,8 @@ def find(words: Sequence[str]) -> tuple[Command, Sequence[str]]:
     if not rest or rest[0] in _HELP:
         names = ", ".join(under)
         if rest:
-            sys.stdout.write(f"fabric {word}: {names}\n")
+            with writing():
+                print(f"fabric {word}: {names}")
             raise HelpShown
         raise BadInput(f"`fabric {word}` needs one of: {names}", next=f"`fabric {word} {next(iter(under))} --help`")
     if rest[0] not in under:

@@ -6,13 +6,16 @@ turn the direction of writing are shown, not obeyed.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import json
 import os
 import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 from typing import Final, TextIO
@@ -68,6 +71,44 @@ def dumps(value: object) -> str:
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+class OutputLost(OSError):
+    """The result cannot be written: a full disk, a closed stream. (A reader that has gone is a BrokenPipeError.)"""
+
+
+class _Closed(io.TextIOBase):
+    """Stands for a standard stream that the process was started without."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, "the stream is closed")
+
+
+def prepare_streams() -> None:
+    """The standard streams exist, and a narrow encoding shows what it cannot say instead of failing."""
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:
+        sys.stderr = nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def nowhere() -> TextIO:
+    """A stream that forgets. It lives until the process ends."""
+    return open(os.devnull, "w")  # noqa: PTH123
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[None]:
+    """Around whatever writes the result. Raises BrokenPipeError when the reader has gone, else OutputLost."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputLost(error.errno, error.strerror or str(error)) from error
+
+
 class Out:
     """The printer of one command: stdout for the result, stderr for errors and progress."""
 
@@ -97,25 +138,36 @@ class Out:
 
     def json(self, value: object) -> None:
         """The one JSON document (or one line of a stream)."""
-        self._stdout.write(dumps(value) + "\n")
-        self._stdout.flush()
+        with writing():
+            self._stdout.write(dumps(value) + "\n")
+            self._stdout.flush()
 
     def line(self, text: str = "") -> None:
         """A line for people; the caller has cleaned what others wrote."""
-        self._stdout.write(text + "\n")
+        with writing():
+            self._stdout.write(text + "\n")
 
     def text(self, text: object) -> None:
         """Text that somebody else wrote, cleaned on a terminal and byte for byte elsewhere."""
         shown = clean(text) if self._stdout.isatty() else str(text)
-        self._stdout.write(shown if shown.endswith("\n") else shown + "\n")
+        with writing():
+            self._stdout.write(shown if shown.endswith("\n") else shown + "\n")
 
     def flush(self) -> None:
-        self._stdout.flush()
+        with writing():
+            self._stdout.flush()
 
     def progress(self, text: str) -> None:
         """What is going on, for people who wait; never part of the result."""
-        self._stderr.write(f"{clean(text)}\n")
-        self._stderr.flush()
+        self._aside(f"{clean(text)}\n")
+
+    def _aside(self, text: str) -> None:
+        """To stderr; where that takes nothing, nobody can be told so."""
+        try:
+            self._stderr.write(text)
+            self._stderr.flush()
+        except OSError:
+            self._stderr = sys.stderr = nowhere()
 
     # -------------------------------------------------------------------- style
 
@@ -188,10 +240,16 @@ class Out:
             message, next_step = self.local(error.message), self.local(error.next)
         except FabricError:  # the caller's zone itself is wrong
             message, next_step = error.message, error.next
-        self._stderr.write(f"fabric: {clean(message)}\n")
-        if next_step:
-            self._stderr.write(f"  next: {clean(next_step)}\n")
-        self._stderr.flush()
+        step = f"  next: {clean(next_step)}\n" if next_step else ""
+        self._aside(f"fabric: {clean(message)}\n{step}")
+
+    def lost(self, error: OutputLost) -> None:
+        """The result could not be written; what the command did stands."""
+        self._stdout = sys.stdout = nowhere()
+        self._aside(
+            f"fabric: the output cannot be written: {error.strerror}\n"
+            "  next: what the command did is done; make room or name another output, then look with `fabric show`\n"
+        )
 
 
 def _row(cells: list[str], widths: list[int]) -> str:

@@ -11,7 +11,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from taskfabric import wiring
 from taskfabric.domain.errors import FabricError
@@ -21,7 +21,7 @@ from taskfabric.ports.credentials import NewPrincipal
 from taskfabric.ports.fabric import Fabric
 from taskfabric.services.upkeep import CRON, KEEPER, METRICS
 from taskfabric.services.verbs import Submit
-from taskfabric.settings import Settings
+from taskfabric.settings import Settings, load
 from taskfabric.surfaces.cli.where import CREDENTIALS, SERVICES, read
 from taskfabric.surfaces.cli.zone import local_zone
 from taskfabric.wiring import SYSTEM, Ground, House
@@ -68,10 +68,40 @@ def _identity(house: House, home: Path, user: str, token: str | None) -> tuple[s
     caller = house.credentials.authenticate(str(kept.get("token", "")))
     if caller is not None:
         return caller.principal.name, str(kept["token"])
+    name = _owner(house, kept)
+    return name, wiring.local_token(house, name)
+
+
+def _owner(house: House, kept: Mapping[str, object]) -> str:
+    """Whose machine it is: the human of the credentials file, else the first administrator. Raises FabricError."""
+    before = house.credentials.principal(str(kept.get("user", "")))
+    if before is not None and before.is_human and before.active:
+        return before.name
     name = wiring.first_administrator(house)
     if name is None:
         raise FabricError("there is no human who manages this fabric", next="enable one, or begin with a new home")
-    return name, wiring.local_token(house, name)
+    return name
+
+
+def new_credentials(home: Path, running: Mapping[str, Any], *, env: Mapping[str, str]) -> dict[str, object]:
+    """What ``credentials`` shall hold, with a new token of the local human; ``running`` is what runtime.json says.
+
+    Raises FabricError.
+    """
+    settings = load(env=env, home=home)
+    place = (running.get("database") or {}).get("place")
+    dsn = settings.board.dsn if place is None else wiring.cluster_at(home, Path(place)).start()
+    if not dsn:
+        raise FabricError(
+            "the token kept here is worth nothing, and the database is not known here",
+            next="`fabric down`, then `fabric up` makes another one",
+        )
+    house = wiring.build(settings, dsn, home=home, name="up")
+    try:
+        name = _owner(house, read(home / CREDENTIALS) or {})
+        return {"url": running["url"], "user": name, "token": wiring.local_token(house, name)}
+    finally:
+        house.close()
 
 
 def _samples(house: House, user: str, token: str) -> None:

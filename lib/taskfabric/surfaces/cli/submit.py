@@ -36,7 +36,12 @@ def add(parser: Parser) -> None:
     parser.add_argument("--tag", metavar="T", action="append", help="a tag of your own; repeatable")
     parser.add_argument("--parent", metavar="REF", help="the task that causes this one")
     parser.add_argument("--after", metavar="REF", action="append", help="blocked by this task; repeatable")
-    parser.add_argument("--key", metavar="K", help="the same key never makes a second task")
+    parser.add_argument(
+        "--key",
+        metavar="K",
+        help="the same key never makes a second task; times are part of its body, so with a key write instants: "
+        "+2h is another one at each try",
+    )
     parser.add_argument("--key-scope", choices=("life", "open"), help="open: only while a task with that key is open")
     parser.add_argument("--reference", metavar="TEXT", help="a reference of your own")
     parser.add_argument("--backlog", action="store_true", default=None, help="into Backlog instead of Ready")

@@ -30,7 +30,8 @@ from taskfabric.surfaces.cli.children import Child, ChildSpec, rotate, stop
 from taskfabric.surfaces.cli.crew import PREFIX, Crew
 from taskfabric.surfaces.cli.keeper import MODULES as SERVICE_MODULES
 from taskfabric.surfaces.cli.keeper import environment
-from taskfabric.surfaces.cli.where import LOCK, RUNTIME, answers, read
+from taskfabric.surfaces.cli.keeping import KeptDatabase
+from taskfabric.surfaces.cli.where import LOCK, RUNTIME, answers, reachable, read
 
 log = logging.getLogger("taskfabric.surfaces.cli.supervisor")  # also where it runs as a program
 
@@ -76,7 +77,7 @@ class Supervisor:
                 logs.configure(settings.log.level, settings.log.format, file=self._home / "logs/supervisor.log")
             chosen = start.choose_port(settings, self._home, asked=self._wanted.port)
             port = chosen.number
-            url = settings.server.public_url or f"http://{_address(settings.server.host)}:{port}"
+            url = settings.server.public_url or f"http://{reachable(settings.server.host)}:{port}"
             self._shape = {**self._runtime(url), "host": settings.server.host, "port": port}
             self._write()
             ground: wiring.Ground | None = None
@@ -106,17 +107,17 @@ class Supervisor:
             if not self._stop.is_set():
                 self._start(self._services(settings.server.host, port), reading)
                 self._start(crew.specs(), reading)
-            status = None if ground.cluster is None else ground.cluster.status()
-            kind = "yours" if status is None else "embedded"
-            self._shape |= {"user": user, "ready": True, "database": {"kind": kind, "pid": status and status.pid}}
-            self._write()
+            database = None if ground.cluster is None else KeptDatabase(ground.cluster)
+            self._shape |= {"user": user, "ready": True, "database": {"kind": "yours", "pid": None}}
+            self._write(database)
             start.write_private(self._home / "last.json", {"port": port})
             if not self._stop.is_set():
                 ready(self._shape)
             while not self._stop.is_set():
-                self._look(settings)
-                self._man(crew.specs(), reading)
-                self._wake.wait(min([_LOOK, *(child.due for child in self._children if child.due is not None)]))
+                self._look(settings, database)
+                self._man(crew.specs(), reading, database)
+                rests = [child.due for child in self._children if child.due is not None]
+                self._wake.wait(min([_LOOK if database is None else database.due, *rests]))
                 self._wake.clear()
         finally:
             # The children first: the pipe is their leash and stays until they are gone. And of these the workers,
@@ -142,17 +143,17 @@ class Supervisor:
     def _services(self, host: str, port: int) -> list[ChildSpec]:
         """The fabric's own services: clients of the server, each with the token of its principal."""
         env = self._specs(port)[0].env
-        url = f"http://{_address(host)}:{port}"
+        url = f"http://{reachable(host)}:{port}"
         return [
             ChildSpec(name=name, module=module, arguments=("--leash",), env=environment(env, self._home, name, url))
             for name, module in SERVICE_MODULES.items()
         ]
 
     def _crew(self, settings: Settings, ground: wiring.Ground, port: int) -> Crew:
-        url = f"http://{_address(settings.server.host)}:{port}"
+        url = f"http://{reachable(settings.server.host)}:{port}"
         return Crew(self._home, settings, ground.dsn, env=self._specs(port)[0].env, url=url)
 
-    def _man(self, specs: list[ChildSpec], leash: int) -> None:
+    def _man(self, specs: list[ChildSpec], leash: int, database: KeptDatabase | None) -> None:
         """The workers that run are those of the enabled cards."""
         wanted = {spec.name: spec for spec in specs}
         workers = {child.spec.name: child for child in self._children if child.spec.name.startswith(PREFIX)}
@@ -162,13 +163,15 @@ class Supervisor:
             stop(gone)
             self._children = [child for child in self._children if child not in gone]
             self._start(new, leash)
-            self._write()
+            self._write(database)
 
-    def _look(self, settings: Settings) -> None:
+    def _look(self, settings: Settings, database: KeptDatabase | None) -> None:
         # Each of them, not only up to the first that changed.
         changed = [child.look() for child in self._children]
+        if database is not None:
+            changed.append(database.look())
         if any(changed):
-            self._write()
+            self._write(database)
         for file in (self._home / "logs").glob("*.log"):
             if file.name != "supervisor.log":  # that one is rotated by its writer, us
                 rotate(file, limit=settings.log.rotate_bytes, keep=settings.log.keep)
@@ -208,7 +211,9 @@ class Supervisor:
             "ready": False,
         }
 
-    def _write(self) -> None:
+    def _write(self, database: KeptDatabase | None = None) -> None:
+        if database is not None:
+            self._shape["database"] = database.show()
         self._shape["children"] = [child.show() for child in self._children]
         start.write_private(self._home / RUNTIME, self._shape)
 
@@ -255,12 +260,6 @@ def _end_orphans(home: Path) -> None:
         log.warning("ending what the last supervisor left pids=%s", [pid for pid, _ in orphans])
         process.end(orphans, patience=10)
     (home / RUNTIME).unlink(missing_ok=True)
-
-
-def _address(host: str) -> str:
-    if host in ("0.0.0.0", "::"):
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
 
 
 def _tail(file: Path, lines: int = 3) -> list[str]:

@@ -108,8 +108,20 @@ COMMANDS: Final = (
         run=_create_token,
         examples=("fabric token create kimi --needs tools --tier large", "fabric token create kimi --queue builders"),
     ),
-    Command(name="token revoke", help="A token is worth nothing from now on.", add=_token_id, run=_revoke),
-    Command(name="token list", help="Tokens, without their secrets.", add=lambda parser: None, run=_list_tokens),
+    Command(
+        name="token revoke",
+        help="A token is worth nothing from now on.",
+        add=_token_id,
+        run=_revoke,
+        examples=("fabric token revoke 7",),
+    ),
+    Command(
+        name="token list",
+        help="Tokens, without their secrets.",
+        add=lambda parser: None,
+        run=_list_tokens,
+        examples=("fabric token list", "fabric token list --json"),
+    ),
     Command(
         name="pin set",
         help="Set your PIN: it proves that a person decides, not a program that has your token.",

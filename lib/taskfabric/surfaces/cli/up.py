@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from taskfabric.domain.errors import BadInput, FabricError, from_json
+from taskfabric.domain.errors import BadInput, FabricError, NotAuthenticated, Unavailable, from_json
 from taskfabric.surfaces.cli.command import Command, Context, Parser, Shape
-from taskfabric.surfaces.cli.where import CREDENTIALS, is_held, read, running
+from taskfabric.surfaces.cli.where import CREDENTIALS, answers, is_held, reachable, read, running
 
 _PATIENCE: Final = 90.0  # seconds for a start or a stop that somebody else began
+_RECOVERY: Final = 30.0  # seconds for a running fabric to answer again
 
 
 def _add_up(parser: Parser) -> None:
@@ -35,6 +36,8 @@ def _up(ctx: Context, args: argparse.Namespace) -> int:
     while True:
         found = running(here)
         if found is not None and found.get("ready"):
+            _await_answer(ctx, here, found)
+            _check_token(ctx, here, found)
             return _told(ctx, here, found, is_new=False)
         # While somebody else starts or stops it we wait: then it runs, or it is our turn.
         if is_held(here) and time.monotonic() < deadline:
@@ -45,6 +48,60 @@ def _up(ctx: Context, args: argparse.Namespace) -> int:
         except FabricError as error:
             if not error.facts.get("busy") or time.monotonic() > deadline:
                 raise
+
+
+def _await_answer(ctx: Context, here: Path, found: Shape) -> None:
+    """The running fabric answers, its board included; its database is started for that, also one that was stopped.
+
+    Raises Unavailable when it does not come back.
+    """
+    if answers(found["host"], found["port"]):
+        return
+    ctx.out.progress("it runs, but does not answer; looking after its database")
+    place = (found.get("database") or {}).get("place")
+    if place is not None:
+        from taskfabric import wiring
+
+        wiring.cluster_at(here, Path(place)).start()
+    deadline = time.monotonic() + _RECOVERY
+    while not answers(found["host"], found["port"]):
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                f"the fabric at {found['url']} runs (process {found['pid']}), but its board does not answer",
+                next="`fabric logs` and `fabric logs supervisor` tell why; `fabric down`, then `fabric up` begins anew",
+                url=str(found["url"]),
+            )
+        time.sleep(0.1)
+
+
+def _check_token(ctx: Context, here: Path, found: Shape) -> None:
+    """The token kept here lets its owner in; where it does not (somebody reset the account) there is another one."""
+    if _lets_in(found, (read(here / CREDENTIALS) or {}).get("token")):
+        return
+    from taskfabric.surfaces.cli.start import new_credentials, write_private
+
+    ctx.out.progress("the local token is worth nothing any more; making another one")
+    made = new_credentials(here, found, env=ctx.env)
+    if not _lets_in(found, made["token"]):
+        raise FabricError(
+            "the token kept here is worth nothing, and the settings here lead to another database",
+            next="`fabric down`, then `fabric up` makes another one",
+        )
+    write_private(here / CREDENTIALS, made)
+
+
+def _lets_in(found: Shape, token: object) -> bool:
+    """Whether the running server knows whose token that is."""
+    from taskfabric.remote.line import Line
+
+    if not token:
+        return False
+    with Line(f"http://{reachable(found['host'])}:{found['port']}", str(token)) as line:
+        try:
+            line.ask("fabric.hello", {})
+        except NotAuthenticated:
+            return False
+    return True
 
 
 def _start(ctx: Context, here: Path, args: argparse.Namespace) -> int:
@@ -104,7 +161,7 @@ def _detached(ctx: Context, here: Path, args: argparse.Namespace) -> Shape:
 def _told(ctx: Context, here: Path, shape: Shape, *, is_new: bool) -> int:
     known = read(here / CREDENTIALS) or {}
     if ctx.out.as_json:
-        url, user, token = shape["url"], shape.get("user"), known.get("token")
+        url, user, token = shape["url"], known.get("user"), known.get("token")
         ctx.out.json({"url": url, "user": user, "token": token, "data": str(here)})
         return 0
     out = ctx.out

@@ -1,8 +1,8 @@
 """Which server to ask, and with which token.
 
-``FABRIC_URL`` and ``FABRIC_TOKEN`` from the environment, else from ``.env`` here; what neither names comes from the
-fabric that runs on this machine: ``runtime.json`` in its home says where, ``credentials`` beside it holds its owner's
-token.
+``FABRIC_URL`` and ``FABRIC_TOKEN`` from the environment, else both from ``.env`` here: a folder's file never directs
+the environment's token to a server of its own. What the one source leaves out comes from the fabric that runs on this
+machine: ``runtime.json`` in its home says where, ``credentials`` beside it holds its owner's token.
 """
 
 from __future__ import annotations
@@ -37,11 +37,19 @@ class Where:
 
 def find(env: Mapping[str, str], cwd: Path) -> Where:
     """Raises Unavailable when no server is known, NotAuthenticated when no token for it is."""
-    named = {**_dotenv(cwd), **{name: env[name] for name in _NAMES if env.get(name)}}
+    given = {name: env[name] for name in _NAMES if env.get(name)}
+    filed = _dotenv(cwd)
+    named = given or filed
     url, token = named.get("FABRIC_URL", ""), named.get("FABRIC_TOKEN", "")
     if not url or not token:
         local = home(env, cwd)
         here = str((running(local) or {}).get("url", ""))
+        if not url and given and normal(filed.get("FABRIC_URL", here)) != normal(here):
+            raise NotAuthenticated(
+                f"the environment's FABRIC_TOKEN is not sent to the server that {cwd / '.env'} names",
+                next="set FABRIC_URL beside it, or put both into that file",
+                url=filed["FABRIC_URL"],
+            )
         if not url and not here:
             raise Unavailable(
                 f"no fabric runs here (looked in {local})",
@@ -56,11 +64,10 @@ def find(env: Mapping[str, str], cwd: Path) -> Where:
     return Where(url=normal(url), token=token)
 
 
-def connect(env: Mapping[str, str], cwd: Path) -> Line:
+def connect(where: Where) -> Line:
     """The client of that server."""
     from taskfabric.remote.line import Line
 
-    where = find(env, cwd)
     return Line(where.url, where.token, instance=f"fabric@{os.uname().nodename}")
 
 
@@ -118,6 +125,13 @@ def is_held(home: Path) -> bool:
     except OSError:
         return True
     return False
+
+
+def reachable(host: str) -> str:
+    """How a client on this machine writes the host that a server listens on."""
+    if host in ("0.0.0.0", "::"):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
 
 
 def answers(host: str, port: int) -> bool:

@@ -43,6 +43,7 @@ class _Group:
     verb: Wait
     queues: frozenset[int]  # whose changes concern it
     due: float  # when it is looked at next without a reason
+    away: bool = False  # at its last look the board could not be reached
     futures: set[Waiting] = field(default_factory=set)
 
 
@@ -213,8 +214,15 @@ class WaitRoom:
         now = time.monotonic()
         for group, got in zip(groups, found, strict=True):
             group.due = now + self._interval * random.uniform(0.8, 1.0)
-            # While the board is away there is nothing to say: the wait goes on until its own end.
-            if got is not None and not isinstance(got, Unavailable):
+            if isinstance(got, Unavailable):
+                # One look may have met a connection that just broke, or a full pool. Two in a row: the board is away,
+                # and whoever waits is told so.
+                if group.away and not got.facts.get("busy"):
+                    _resolve(group, got)
+                group.away = True
+                continue
+            group.away = False
+            if got is not None:
                 _resolve(group, got)
 
     def _one_look(self, caller: Caller, verb: Wait) -> Awaited | FabricError | None:

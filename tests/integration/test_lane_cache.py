@@ -1,0 +1,35 @@
+"""What a process remembers of the lanes never hides one that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from taskfabric.boards.native.names import Names
+from tests.integration.conftest import Rig
+
+
+class Queues(tuple[int, ...]):
+    """A claimer's queues; while somebody looks through them, something happens."""
+
+    meanwhile: Callable[[], None]
+
+    def __contains__(self, project_id: object) -> bool:
+        self.meanwhile()
+        return super().__contains__(project_id)
+
+
+def test_a_lane_learned_while_another_claimer_looks_is_seen_by_its_next_look(rig: Rig) -> None:
+    """G6: an answer from before would stay until there is yet another lane."""
+    names = Names()
+    with rig.database.connection() as conn:
+        rig.submit(priority=1)
+        names.learn_lanes(conn)
+        rig.submit(priority=2)
+        queues = Queues((rig.pool.project_id,))
+        queues.meanwhile = lambda: names.learn_lanes(conn)
+        want = replace(rig.want(), queues=queues)
+        names.served(want)
+        queues.meanwhile = lambda: None
+        assert names.served(want).only is None
+        assert names.served(want).lanes.count(",") == 1
