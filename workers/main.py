@@ -75,12 +75,15 @@ def serve(args: argparse.Namespace, env: Mapping[str, str]) -> int:
     with RemoteFabric(url, token, timeout=_PATIENCE, instance=instance) as fabric:
         holder: list[Worker] = []
         stops = _stops(holder, ended)
+        gone = threading.Event()
+        if args.leash:
+            threading.Thread(target=_hold, args=(holder, ended, gone), name="leash", daemon=True).start()
         worker = _started(fabric, token, args.name, options, ended)
         if worker is None:
             return 0
         holder.append(worker)
-        if args.leash:
-            threading.Thread(target=_hold, args=(worker,), name="leash", daemon=True).start()
+        if gone.is_set():  # the supervisor ended while it started
+            worker.release()
         failure: list[FabricError] = []
         thread = threading.Thread(target=_work, args=(worker, failure), name="worker")
         thread.start()
@@ -137,12 +140,15 @@ def _work(worker: Worker, failure: list[FabricError]) -> None:
         failure.append(error)
 
 
-def _hold(worker: Worker) -> None:
-    """The supervisor holds the other end of our standard input: when it ends, so do we, at once."""
+def _hold(holder: list[Worker], ended: threading.Event, gone: threading.Event) -> None:
+    """The supervisor holds the other end of our standard input: when it ends, so do we, at once, also while we start."""
     while os.read(0, 4096):
         pass
     log.info("the supervisor is gone")
-    worker.release()
+    gone.set()
+    ended.set()
+    for worker in holder:
+        worker.release()
 
 
 def folder_of(name: str, url: str, env: Mapping[str, str]) -> Path:

@@ -17,6 +17,8 @@ from tests.integration.serving import Served, serving
 # Those that start, stop or wait for processes, read the disk at will, or never end.
 _NOT_HERE = {"up", "down", "logs", "attachment", "pin set", "db start", "db stop", "db status"}
 _NOT_HERE |= {"db backup", "db restore"}
+# Those that become another program: the test's own process would be gone.
+_NOT_HERE |= {"worker", "keeper", "cron"}
 # Files, standard input and streams have their own tests; here they would only cost time.
 _LEFT_OUT = {"--spec", "--attach", "--follow", "--pin", "--wait", "--config", "--help"}
 _ALL = {name: command for module in dict.fromkeys(MODULES.values()) for name, command in load(module).items()}

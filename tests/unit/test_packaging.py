@@ -27,7 +27,8 @@ def canonical(name: str) -> str:
 
 
 def asked_for() -> list[Requirement]:
-    lines = [*PROJECT["dependencies"], *(line for extra in PROJECT["optional-dependencies"].values() for line in extra)]
+    extras = PROJECT["optional-dependencies"]
+    lines = [*PROJECT["dependencies"], *extras["embedded"], *extras["dev"]]  # the others are not in the lock
     return [Requirement(line) for line in lines]
 
 
