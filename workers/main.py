@@ -141,7 +141,7 @@ def _work(worker: Worker, failure: list[FabricError]) -> None:
 
 
 def _hold(holder: list[Worker], ended: threading.Event, gone: threading.Event) -> None:
-    """The supervisor holds the other end of our standard input: when it ends, so do we, at once, also while we start."""
+    """The supervisor holds the other end of our standard input: when it ends, so do we at once, also while starting."""
     while os.read(0, 4096):
         pass
     log.info("the supervisor is gone")
