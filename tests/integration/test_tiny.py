@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from taskfabric.domain.card import CardKind, ModelSpec
-from taskfabric.domain.errors import Unavailable
+from taskfabric.domain.errors import BadInput, Unavailable
 from taskfabric.domain.outcome import Done, Parked
-from taskfabric.runtimes import tiny
+from taskfabric.runtimes import make, tiny
 from taskfabric.runtimes.model import ModelRuntime
 from tests.integration.running import Told, make_card, make_job, never
 
@@ -38,6 +38,8 @@ def test_without_its_packages_it_says_how_to_switch_it_on(tmp_path: Path, monkey
     outcome = ModelRuntime(card).run(make_job(card, tmp_path), Told(), never).outcome
     assert isinstance(outcome, Parked)
     assert "xllamacpp is not installed" in outcome.reason
+    with pytest.raises(BadInput, match="switch it on with: pip install"):  # a worker then is a closed agent
+        make(card)
 
 
 def test_another_tiny_model_is_not_made_up() -> None:

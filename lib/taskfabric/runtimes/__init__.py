@@ -28,9 +28,12 @@ def make(card: AgentCard, *, clock: Callable[[], datetime] = lambda: datetime.no
 
             return CommandRuntime(card, clock=clock)
         case CardKind.MODEL:
-            from taskfabric.runtimes.model import ModelRuntime
+            from taskfabric.runtimes.model import ModelRuntime, absent
 
-            return ModelRuntime(card, clock=clock)
+            runtime = ModelRuntime(card, clock=clock)
+            if why := absent(card):
+                raise BadInput(f"{card.name} cannot run here: {why}", card=card.name)
+            return runtime
         case CardKind.REMOTE:
             raise BadInput(
                 f"{card.name} is a remote agent, and a worker cannot speak to one yet",

@@ -245,6 +245,15 @@ def _part(of: object, name: str) -> object:
 _loading: Final = threading.Lock()
 
 
+def absent(card: AgentCard) -> str:
+    """What must be installed before this card's model can be called, and how; "" when all of it is there."""
+    if card.model is not None and card.model.model.startswith(tiny.PREFIX):
+        return tiny.missing()
+    if importlib.util.find_spec("litellm") is None:
+        return "LiteLLM is not installed; switch it on with: pip install 'taskfabric[models]'"
+    return ""
+
+
 def _litellm() -> Any:
     """The library, loaded by the first call. Raises Unavailable when it is not installed."""
     with _loading:
