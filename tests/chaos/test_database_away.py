@@ -51,7 +51,7 @@ def test_restarts_of_the_database_under_load_lose_and_double_nothing(mortal: Clu
     chaos.dismiss()
     calls = chaos.history()
     assert restarts >= 4
-    assert any(call.state == "unknown" for call in calls)
+    assert any(call.state in ("unknown", "fail") for call in calls)  # the restarts were felt
     assert len({call.task for call in calls if call.verb == "submit" and call.state == "ok"}) > 20
     assert chaos.verdict() == []
 
