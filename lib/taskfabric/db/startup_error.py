@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Final
 
 from taskfabric.domain.errors import Unavailable
 
+_LAST_WORDS: Final = 2.0  # seconds
 _LAST_LINES: Final = 12
 # What PostgreSQL says (lower case) -> what it means, what to do.
 _KNOWN: Final[tuple[tuple[str, str, str], ...]] = (
@@ -51,15 +53,17 @@ _KNOWN: Final[tuple[tuple[str, str, str], ...]] = (
 
 def explain(said: str, *, log_folder: Path | None, place: Path) -> Unavailable:
     """The error for a start that failed: the known cause if there is one, and the last lines of the log in any case."""
-    lines = [line for line in said.splitlines() if line.strip()]
-    if log_folder is not None:
-        lines += _tail(log_folder)
-    lines = lines[-_LAST_LINES:]
-    text = "\n".join(lines).lower()
-    cause, step = next(
-        ((cause, step) for sign, cause, step in _KNOWN if sign in text),
-        ("see its last lines", "read the log in {place}/log; `fabric doctor` checks the rest"),
-    )
+    own = [line for line in said.splitlines() if line.strip()]
+    # The server's log collector may still be writing when the server has already given up.
+    deadline = time.monotonic() + _LAST_WORDS
+    while True:
+        lines = (own + (_tail(log_folder) if log_folder is not None else []))[-_LAST_LINES:]
+        text = "\n".join(lines).lower()
+        known = next(((cause, step) for sign, cause, step in _KNOWN if sign in text), None)
+        if known or log_folder is None or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    cause, step = known or ("see its last lines", "read the log in {place}/log; `fabric doctor` checks the rest")
     quoted = "\n".join(f"  | {line}" for line in lines)
     return Unavailable(
         f"the embedded PostgreSQL could not start: {cause}\n{quoted}",
