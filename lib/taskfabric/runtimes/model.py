@@ -250,7 +250,7 @@ def absent(card: AgentCard) -> str:
     if card.model is not None and card.model.model.startswith(tiny.PREFIX):
         return tiny.missing()
     if importlib.util.find_spec("litellm") is None:
-        return "LiteLLM is not installed; switch it on with: pip install 'taskfabric[models]'"
+        return "LiteLLM is not installed; switch it on with: pip install 'litellm>=1.110,<1.111'"
     return ""
 
 
@@ -258,7 +258,7 @@ def _litellm() -> Any:
     """The library, loaded by the first call. Raises Unavailable when it is not installed."""
     with _loading:
         if importlib.util.find_spec("litellm") is None:
-            raise Unavailable("LiteLLM is not installed here", next="install taskfabric[models]")
+            raise Unavailable("LiteLLM is not installed here", next="pip install 'litellm>=1.110,<1.111'")
         # Else it asks the network for a price list while it is loaded.
         os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
         with warnings.catch_warnings():

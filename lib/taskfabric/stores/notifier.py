@@ -55,7 +55,7 @@ class AppriseNotifier:
             module = importlib.import_module("apprise")
         except ImportError as cause:
             raise Unavailable(
-                "apprise is not installed, so nothing can be sent", next="install taskfabric[notify]"
+                "apprise is not installed, so nothing can be sent", next="pip install 'apprise>=2.3,<3'"
             ) from cause
         for number, url in enumerate(urls, 1):
             channel: _Apprise = module.Apprise()
