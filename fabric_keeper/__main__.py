@@ -56,7 +56,8 @@ def main() -> int:
         with connect("keeper") as fabric:
             keeper = Keeper(fabric, chores(rules), instance=instance("keeper"), every=rules.keeper.every)
             if not args.once:
-                keeper.run(stopping(leash=args.leash))
+                with stopping(leash=args.leash) as stop:
+                    keeper.run(stop)
                 return 0
             reports = keeper.run_once()
     except FabricError as error:

@@ -67,7 +67,8 @@ def main() -> int:
         with connect("cron") as fabric:
             ticker = Ticker(fabric, every=rules.keeper.cron_every.total_seconds())
             if not args.once:
-                ticker.run(stopping(leash=args.leash))
+                with stopping(leash=args.leash) as stop:
+                    ticker.run(stop)
                 return 0
             found = ticker.run_once()
     except FabricError as error:

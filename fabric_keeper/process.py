@@ -7,10 +7,12 @@ import os
 import secrets
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from taskfabric.remote import RemoteFabric
 from taskfabric.settings import Settings, fabric_home, load
+from taskfabric.signals import heard
 from taskfabric.surfaces.cli.where import find
 
 
@@ -30,14 +32,14 @@ def instance(name: str) -> str:
     return f"{name}@{os.uname().nodename}-{secrets.token_hex(4)}"
 
 
-def stopping(*, leash: bool) -> threading.Event:
+@contextlib.contextmanager
+def stopping(*, leash: bool) -> Iterator[threading.Event]:
     """Set by SIGTERM and SIGINT, and, on a leash, by the end of standard input."""
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     if leash:
         threading.Thread(target=_hold, args=(stop,), name="leash", daemon=True).start()
-    return stop
+    with heard((signal.SIGTERM, signal.SIGINT), lambda _: stop.set()):
+        yield stop
 
 
 def _hold(stop: threading.Event) -> None:

@@ -24,11 +24,13 @@ from typing import Final
 from taskfabric import logs
 from taskfabric.domain.errors import BadInput, FabricError, NotAuthenticated, NotFound, Unavailable
 from taskfabric.remote.fabric import RemoteFabric
+from taskfabric.signals import heard
 from workers.loop import Options, Worker
 
 log = logging.getLogger("workers.main")  # also where it runs as a program
 
 _PATIENCE: Final = 30.0  # seconds for an answer
+_ENDS: Final = (signal.SIGTERM, signal.SIGINT)
 _START: Final = 2.0  # seconds between two tries to reach the server at the start
 
 
@@ -71,36 +73,23 @@ def serve(args: argparse.Namespace, env: Mapping[str, str]) -> int:
         once=args.once,
         patient=args.leash,
     )
-    ended = threading.Event()
-    with RemoteFabric(url, token, timeout=_PATIENCE, instance=instance) as fabric:
-        holder: list[Worker] = []
-        stops = _stops(holder, ended)
-        gone = threading.Event()
+    stops = Stops()
+    with RemoteFabric(url, token, timeout=_PATIENCE, instance=instance) as fabric, heard(_ENDS, stops.drain):
         if args.leash:
-            threading.Thread(target=_hold, args=(holder, ended, gone), name="leash", daemon=True).start()
-        worker = _started(fabric, token, args.name, options, ended)
+            threading.Thread(target=_hold, args=(stops,), name="leash", daemon=True).start()
+        worker = _started(fabric, token, args.name, options, stops.early)
         if worker is None:
             return 0
-        holder.append(worker)
-        if gone.is_set():  # the supervisor ended while it started
-            worker.release()
-        failure: list[FabricError] = []
-        thread = threading.Thread(target=_work, args=(worker, failure), name="worker")
-        thread.start()
         log.info("working name=%s instance=%s url=%s", args.name, instance, url)
-        if stops:  # signalled while it started
-            worker.drain()
-        while thread.is_alive():  # signals are handled in this thread, which waits for nothing else
-            thread.join(3600)
-    if failure:
-        raise failure[0]
+        stops.of(worker)
+        worker.work()
     log.info("stopped claimed=%d", worker.claimed)
     if args.json:
         sys.stdout.write(json.dumps({"name": args.name, "instance": instance, "claimed": worker.claimed}) + "\n")
     return NotFound.code if args.once and not worker.claimed else 0
 
 
-def _started(fabric: RemoteFabric, token: str, name: str, options: Options, ended: threading.Event) -> Worker | None:
+def _started(fabric: RemoteFabric, token: str, name: str, options: Options, early: threading.Event) -> Worker | None:
     """The worker, once the server answers; None when it was told to stop before. ``once`` does not wait."""
 
     def connect(patience: float) -> RemoteFabric:
@@ -113,42 +102,42 @@ def _started(fabric: RemoteFabric, token: str, name: str, options: Options, ende
             if options.once:
                 raise
             log.warning("server away reason=%s", error.message)
-            if ended.wait(_START):
+            if early.wait(_START):
                 return None
 
 
-def _stops(holder: list[Worker], ended: threading.Event) -> list[int]:
-    """SIGTERM and SIGINT drain the worker in ``holder``; the list that is returned counts them."""
-    seen: list[int] = []
+class Stops:
+    """What is to stop the worker, also while there is none yet."""
 
-    def stop(number: int, frame: object) -> None:
-        seen.append(number)
-        if holder:
-            holder[0].drain()
-        else:
-            ended.set()
+    def __init__(self) -> None:
+        self.early = threading.Event()  # told to stop before it worked
+        self._calls = 0
+        self._worker: Worker | None = None
+        self._lock = threading.Lock()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    return seen
+    def drain(self, _: int = 0) -> None:
+        """Drain it; the second call gives back at once what it works on."""
+        with self._lock:
+            self._calls += 1
+            self.early.set()
+            if self._worker is not None:
+                self._worker.drain()
+
+    def of(self, worker: Worker) -> None:
+        """This is the worker; it hears what was said before."""
+        with self._lock:
+            self._worker = worker
+            for _ in range(self._calls):
+                worker.drain()
 
 
-def _work(worker: Worker, failure: list[FabricError]) -> None:
-    try:
-        worker.work()
-    except FabricError as error:
-        failure.append(error)
-
-
-def _hold(holder: list[Worker], ended: threading.Event, gone: threading.Event) -> None:
+def _hold(stops: Stops) -> None:
     """The supervisor holds the other end of our standard input: when it ends, so do we at once, also while starting."""
     while os.read(0, 4096):
         pass
     log.info("the supervisor is gone")
-    gone.set()
-    ended.set()
-    for worker in holder:
-        worker.release()
+    stops.drain()
+    stops.drain()
 
 
 def folder_of(name: str, url: str, env: Mapping[str, str]) -> Path:

@@ -43,7 +43,8 @@ class _Pool(Database):
     """The session's connections, of which only the present test's board is told."""
 
     def greet(self, greeter: Callable[[Connection], None]) -> None:
-        self._greeters = [greeter]
+        self._greeters.clear()
+        super().greet(greeter)
 
 
 class Ground:

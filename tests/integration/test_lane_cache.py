@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
+from taskfabric.boards.native.board import NativeBoard
 from taskfabric.boards.native.names import Names
+from taskfabric.db.pool import Database
 from tests.integration.conftest import Rig
 
 
@@ -33,3 +36,16 @@ def test_a_lane_learned_while_another_claimer_looks_is_seen_by_its_next_look(rig
         queues.meanwhile = lambda: None
         assert names.served(want).only is None
         assert names.served(want).lanes.count(",") == 1
+
+
+def test_a_pool_that_grows_while_somebody_claims_hides_no_lane_from_him(rig: Rig) -> None:
+    """G6: a new connection means another database only after a restore."""
+    with contextlib.closing(Database(rig.test_database.dsn, size=3, name="test")) as pool:
+        with pool.connection(), pool.connection():
+            pass  # two are open before the board is there
+        board = NativeBoard(pool, rig.bus)
+        rig.submit()
+        assert board.claim(rig.want(), 1, rig.people["kimi"])
+        known = board.names.last_lane
+        with pool.connection(), pool.connection(), pool.connection():
+            assert board.names.last_lane == known > 0

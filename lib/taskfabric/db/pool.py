@@ -135,9 +135,11 @@ class Database:
             ) from error
 
     def greet(self, greeter: Callable[[Connection], None]) -> None:
-        """``greeter`` is called with each connection that is made from now on, before anybody uses it: a restore ends
-        all the others, so what was remembered of the old copy can be forgotten in time."""
+        """``greeter`` is called now and with each connection that is made from now on, before anybody uses it: a
+        restore ends all the others, so what was remembered of the old copy can be forgotten in time, and only then."""
         self._greeters.append(greeter)
+        with contextlib.suppress(Unavailable), self.connection() as conn:  # away: its next connection is a new one
+            greeter(conn)
 
     def _configure(self, conn: Connection) -> None:
         conn.prepared_max = _PREPARED_STATEMENTS

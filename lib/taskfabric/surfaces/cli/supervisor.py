@@ -25,6 +25,7 @@ from typing import Any, Final
 from taskfabric import __version__, logs, wiring
 from taskfabric.domain.errors import FabricError, Unavailable
 from taskfabric.settings import Settings, load
+from taskfabric.signals import heard
 from taskfabric.surfaces.cli import process, start
 from taskfabric.surfaces.cli.children import Child, ChildSpec, rotate, stop
 from taskfabric.surfaces.cli.crew import PREFIX, Crew
@@ -37,6 +38,7 @@ log = logging.getLogger("taskfabric.surfaces.cli.supervisor")  # also where it r
 
 _LOOK: Final = 5.0  # seconds between two looks at log sizes; an ended child is noticed at once
 _READY: Final = 60.0  # seconds for the server to answer for the first time
+_ENDS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _OURS: Final = ("FABRIC_URL", "FABRIC_TOKEN", "FABRIC_LEASES")  # a client's, not a server's
 
 
@@ -217,25 +219,15 @@ class Supervisor:
         self._shape["children"] = [child.show() for child in self._children]
         start.write_private(self._home / RUNTIME, self._shape)
 
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """SIGTERM, SIGINT and the terminal's end stop it; an ended child wakes it. Restored afterwards."""
+    def _signals(self) -> contextlib.AbstractContextManager[None]:
+        """SIGTERM, SIGINT and the terminal's end stop it (a detached one has none); an ended child wakes it."""
 
-        def end(number: int, frame: object) -> None:
-            self._stop.set()
+        def act(number: int) -> None:
+            if number in _ENDS and not (number == signal.SIGHUP and self._wanted.detached):
+                self._stop.set()
             self._wake.set()
 
-        def wake(number: int, frame: object) -> None:
-            self._wake.set()
-
-        hangup = signal.SIG_IGN if self._wanted.detached else end
-        wanted = {signal.SIGTERM: end, signal.SIGINT: end, signal.SIGHUP: hangup, signal.SIGCHLD: wake}
-        before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        return heard({*_ENDS, signal.SIGCHLD}, act)
 
 
 @contextlib.contextmanager
