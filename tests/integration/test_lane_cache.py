@@ -40,12 +40,13 @@ def test_a_lane_learned_while_another_claimer_looks_is_seen_by_its_next_look(rig
 
 def test_a_pool_that_grows_while_somebody_claims_hides_no_lane_from_him(rig: Rig) -> None:
     """G6: a new connection means another database only after a restore."""
-    with contextlib.closing(Database(rig.test_database.dsn, size=3, name="test")) as pool:
-        with pool.connection(), pool.connection():
-            pass  # two are open before the board is there
+    with contextlib.closing(Database(rig.test_database.dsn, size=6, name="test")) as pool:
+        pool.check()  # some are open before the board is there
         board = NativeBoard(pool, rig.bus)
         rig.submit()
         assert board.claim(rig.want(), 1, rig.people["kimi"])
         known = board.names.last_lane
-        with pool.connection(), pool.connection(), pool.connection():
+        with contextlib.ExitStack() as stack:
+            for _ in range(6):
+                stack.enter_context(pool.connection())
             assert board.names.last_lane == known > 0
