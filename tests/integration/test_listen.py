@@ -79,7 +79,10 @@ def test_a_terminated_connection_comes_back_and_says_so(
     listening: Listener, heard: Heard, database: TestDatabase
 ) -> None:
     conn = database.connect()
-    conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'fabric listener'")
+    conn.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'fabric listener'"
+        " AND datname = current_database()"
+    )
     assert heard.next() is None
     conn.execute("NOTIFY work, 'again'")
     assert heard.next() == "again"

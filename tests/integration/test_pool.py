@@ -119,6 +119,7 @@ def test_idle_connections_that_died_are_never_handed_out(pool: Database, databas
     pool.check()
     database.connect().execute(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'fabric test'"
+        " AND datname = current_database()"
     )
     for _ in range(8):
         pool.check()

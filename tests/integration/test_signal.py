@@ -58,6 +58,7 @@ def test_a_lost_connection_is_made_again_and_anything_may_have_changed(bus: Bus,
     heard = listened(bus)
     database.connect().execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'fabric listener'"
+        " AND datname = current_database()"
     )
     assert heard.get(timeout=10) == Change()
 
