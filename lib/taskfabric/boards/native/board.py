@@ -223,7 +223,7 @@ class NativeBoard:
         return settle.settle(conn, self.names, fence, outcome, stamp, self._ends)
 
     def settle_many(self, ends: Sequence[tuple[Fence, Done]], stamp: Stamp) -> list[Task | FabricError]:
-        done = self._single(lambda conn: finish.done_many(conn, self.names, ends, stamp))
+        done = self._single(lambda conn: finish.done_many(conn, self.names, self._granted, ends, stamp))
         answers: list[Task | FabricError] = []
         for fence, outcome in ends:
             task = done.pop(fence, None)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from taskfabric.boards.native.names import Connection, Names
+from taskfabric.boards.native.names import Connection, Names, array
 from taskfabric.boards.native.rows import FACE, LEAN_FACE, Remark, as_signed, record, task_of
 from taskfabric.domain.comments import LineKind
 from taskfabric.domain.errors import FabricError, HeldBy, IllegalMove, Refused, not_found
@@ -88,15 +88,21 @@ WITH c AS (
 SELECT {LEAN_FACE}, t.seq FROM c t
 """
 
+_PICKED: Final = f"""
+SELECT p.id FROM ({_LANES}) l
+ CROSS JOIN LATERAL (SELECT id FROM tasks WHERE lane_id = l.id AND rank >= l.rank AND {_CLAIMABLE}
+                      ORDER BY rank LIMIT %(limit)s FOR UPDATE SKIP LOCKED) p
+ WHERE {_IN_ORDER}
+ LIMIT %(limit)s
+"""
+_PICKED_OF_ONE: Final = f"""
+SELECT id FROM tasks WHERE lane_id = %(lane)s AND {_CLAIMABLE} AND {_IN_ORDER}
+   AND rank >= coalesce((SELECT floor FROM lane_floors WHERE lane_id = %(lane)s), {_LOWEST})
+ ORDER BY rank LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+"""
 # Up to `limit` tasks of the first lanes; each gets a token of its own from the array, by its place among the picked.
 _MANY: Final = f"""
-WITH picked AS MATERIALIZED (
-    SELECT p.id, row_number() OVER () AS nth
-      FROM (SELECT p.id FROM ({_LANES}) l
-             CROSS JOIN LATERAL (SELECT id FROM tasks WHERE lane_id = l.id AND rank >= l.rank AND {_CLAIMABLE}
-                                  ORDER BY rank LIMIT %(limit)s FOR UPDATE SKIP LOCKED) p
-             WHERE {_IN_ORDER}
-             LIMIT %(limit)s) p),
+WITH picked AS MATERIALIZED (SELECT p.id, row_number() OVER () AS nth FROM ({_PICKED}) p),
 c AS (
     UPDATE tasks t SET token = (%(tokens)s::bigint[])[picked.nth], {_GRANT}
       FROM picked WHERE t.id = picked.id
@@ -104,6 +110,7 @@ c AS (
 {_RECORDS}
 SELECT {LEAN_FACE}, t.seq, t.token FROM c t ORDER BY t.nth
 """
+_MANY_OF_ONE: Final = _MANY.replace(_PICKED, _PICKED_OF_ONE).replace(_COLUMN, "%(column)s")
 
 
 def _grant(want: Want, stamp: Stamp) -> dict[str, Any]:
@@ -126,22 +133,20 @@ def claim(
     """Up to ``limit`` fresh leases, each with the number of the task's events; none once the board's clock has reached
     ``in_order_until``."""
     values = {**_grant(want, stamp), "in_order_until": in_order_until}
+    only = names.served(want).only
+    if only is None:
+        values |= _order(names, want)
+    else:
+        layout = names.layout(conn, names.lane(conn, only).project_id)
+        values |= {"lane": only, "column": layout.column_for(ColumnRole.WORKING)}
     if limit == 1:
         token = secrets.randbits(64)
-        values["token"] = as_signed(token)
-        only = names.served(want).only
-        if only is None:
-            row = conn.execute(_ONE, values | _order(names, want)).fetchone()
-        else:
-            layout = names.layout(conn, names.lane(conn, only).project_id)
-            values |= {"lane": only, "column": layout.column_for(ColumnRole.WORKING)}
-            row = conn.execute(_ONE_OF_ONE, values).fetchone()
+        row = conn.execute(_ONE if only is None else _ONE_OF_ONE, values | {"token": as_signed(token)}).fetchone()
         return [] if row is None else [(_claimed(conn, names, row[:-1], token), row[-1])]
-    tokens = [secrets.randbits(64) for _ in range(limit)]
-    by_stored = {as_signed(token): token for token in tokens}
-    values |= {**_order(names, want), "limit": limit, "tokens": list(by_stored)}
-    rows = conn.execute(_MANY, values).fetchall()
-    return [(_claimed(conn, names, row[:-2], by_stored[row[-1]]), row[-2]) for row in rows]
+    tokens = {as_signed(token): token for token in (secrets.randbits(64) for _ in range(limit))}
+    values |= {"limit": limit, "tokens": array(tokens)}
+    rows = conn.execute(_MANY if only is None else _MANY_OF_ONE, values).fetchall()
+    return [(_claimed(conn, names, row[:-2], tokens[row[-1]]), row[-2]) for row in rows]
 
 
 def _claimed(conn: Connection, names: Names, row: Sequence[Any], token: int) -> Claimed:

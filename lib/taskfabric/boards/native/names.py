@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,11 +62,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """The lanes of one claimer as a claim passes them: array literals, for a list is converted anew at each call."""
+    """The lanes of one claimer as a claim passes them: array literals."""
 
     lanes: str
     groups: str  # the place of each lane's (queue, priority) in the take order
     only: int | None  # the lane, if there is just one
+
+
+def array(numbers: Iterable[int]) -> str:
+    """These numbers as an array literal: a list would be converted one by one, at each call."""
+    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def _fits(want: Want, lane: Lane) -> bool:
@@ -171,8 +176,8 @@ class Names:
                 news, known, lanes = self._news, self._known_lane, sorted(self._lanes.items())
             fitting = [(i, _group(want, lane)) for i, lane in lanes if i <= known and _fits(want, lane)]
             found = Served(
-                lanes="{" + ",".join(str(i) for i, _ in fitting) + "}",
-                groups="{" + ",".join(str(g) for _, g in fitting) + "}",
+                lanes=array(i for i, _ in fitting),
+                groups=array(g for _, g in fitting),
                 only=fitting[0][0] if len(fitting) == 1 else None,
             )
             with self._lock:
@@ -251,4 +256,4 @@ def _read_layout(conn: Connection, project_id: int) -> Layout:
     )
 
 
-__all__ = ["Connection", "Lane", "Layout", "Names"]
+__all__ = ["Connection", "Lane", "Layout", "Names", "array"]
