@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from hypothesis import given
 from taskfabric.domain.principal import Trust
 from taskfabric.domain.queue import Queue, QueueKind
 from taskfabric.domain.status import Flag
-from taskfabric.domain.task import Task, instant
+from taskfabric.domain.task import Task, instant, new_task
 from tests.unit.making import LATER, make_task, tasks
 
 # Ids of accounts and the lease's length are the server's own: they stay in the row.
@@ -64,3 +64,14 @@ def test_a_queue_is_the_same_after_a_trip_over_the_wire() -> None:
 def test_a_task_cannot_be_changed_in_passing() -> None:
     with pytest.raises(FrozenInstanceError):
         make_task().title = "another"  # type: ignore[misc] # the assignment is what is tested
+
+
+def test_a_task_made_quickly_is_a_task_like_any_other() -> None:
+    plain = make_task(title="a", epoch=3)
+    quick = new_task(**{item.name: getattr(plain, item.name) for item in fields(Task)})
+    assert (type(quick), quick, hash(quick)) == (Task, plain, hash(plain))
+    with pytest.raises(FrozenInstanceError):
+        quick.title = "b"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        new_task(id=1)  # type: ignore[call-arg]
+    assert quick.changed(title="b", epoch=4) == replace(plain, title="b", epoch=4)

@@ -174,7 +174,7 @@ def done_many(
             "tokens": array(as_signed(f.token) for f, _ in ordered),
             "notes": [d.note for _, d in ordered],
             "verdicts": [d.verdict for _, d in ordered],
-            "columns": [_done_column(conn, names, known[f]) for f, _ in ordered],
+            "columns": array(_done_column(conn, names, known[f]) for f, _ in ordered),
             "me": stamp.principal_id,
             "via": stamp.via.value,
             "close": stamp.is_human,

@@ -11,7 +11,7 @@ from typing import Any, Final
 from taskfabric.boards.native.names import Connection, Lane, Names
 from taskfabric.domain.principal import Kind, Stamp
 from taskfabric.domain.status import ColumnRole, Flag, Status, status_of
-from taskfabric.domain.task import NewTask, Task
+from taskfabric.domain.task import NewTask, Task, new_task
 
 # The columns that differ from task to task, with the type of each. Most calls make tasks that are alike: what is the
 # same for all of them is sent once, and only the rest as arrays.
@@ -284,7 +284,7 @@ def _made(
 ) -> Task:
     """The new task as its row stands, without reading it back."""
     still = tuple(b for b, state in waiting if state != "satisfied") if waiting else ()
-    return Task(
+    return new_task(
         id=task_id,
         queue=face.queue,
         project_id=item.project_id,

@@ -69,9 +69,9 @@ class Served:
     only: int | None  # the lane, if there is just one
 
 
-def array(numbers: Iterable[int]) -> str:
+def array(numbers: Iterable[int | None]) -> str:
     """These numbers as an array literal: a list would be converted one by one, at each call."""
-    return "{" + ",".join(map(str, numbers)) + "}"
+    return "{" + ",".join("NULL" if n is None else str(n) for n in numbers) + "}"
 
 
 def _fits(want: Want, lane: Lane) -> bool:

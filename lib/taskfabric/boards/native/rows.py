@@ -17,7 +17,7 @@ from taskfabric.boards.native.names import Connection, Names
 from taskfabric.domain.comments import LineKind
 from taskfabric.domain.principal import Stamp, Trust
 from taskfabric.domain.status import Flag, Status
-from taskfabric.domain.task import Task
+from taskfabric.domain.task import Task, new_task
 
 _ROW: Final = """
 t.id, t.project_id, t.column_id, t.swimlane_id, t.lane_id, t.title, t.status, t.is_active, t.flags, t.score,
@@ -107,7 +107,7 @@ def task_of(conn: Connection, names: Names, row: Sequence[Any], *, note: str | N
         tags = _tags(conn, id_)
     if attempts > 1 and error is None:
         error = _error(conn, id_)
-    return Task(
+    return new_task(
         id=id_,
         queue=layout.name,
         project_id=project_id,
