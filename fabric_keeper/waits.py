@@ -17,6 +17,11 @@ from taskfabric.services import verbs
 _EVERY: Final = timedelta(minutes=1)  # a net may be slower than what it is a net for
 
 
+def is_due(last: datetime | None, now: datetime) -> bool:
+    """Whether the net is drawn in this round."""
+    return last is None or now - last >= _EVERY
+
+
 class Waits:
     """The chore."""
 
@@ -26,7 +31,7 @@ class Waits:
         self._last: datetime | None = None
 
     def run_once(self, fabric: Fabric, turn: Turn) -> Report:
-        if self._last is not None and turn.now - self._last < _EVERY:
+        if not is_due(self._last, turn.now):
             return Report(chore=self.name)
         self._last = turn.now
         mended = {

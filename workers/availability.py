@@ -22,7 +22,7 @@ from taskfabric.domain.availability import Part, residency
 from taskfabric.domain.card import AgentCard
 from taskfabric.domain.card_file import read_card, shape_of
 from taskfabric.domain.errors import BadInput
-from workers import clock
+from workers import clock, ollama
 
 log = logging.getLogger(__name__)
 
@@ -121,8 +121,9 @@ class Room:
         if not work or not self._counts or self._mark is not None:
             return Part(name="residency")
         with self._alone():
-            cards = {card.name: card for card in self._loaded()}
-            gpu, ram = self._machine()
+            sizes = ollama.loaded(self._card)
+            cards = {card.name: ollama.measured(card, sizes) for card in self._loaded()}
+            gpu, ram = self._left(ollama.of_strangers([self._card, *cards.values()], sizes))
             found, evicted = residency(
                 self._card, cards, {**cards, self._card.name: self._card}, gpu_mb=gpu, ram_mb=ram
             )
@@ -178,6 +179,11 @@ class Room:
                     continue
                 path.unlink(missing_ok=True)  # its worker is dead
         return found
+
+    def _left(self, taken: ollama.Size) -> tuple[int | None, int | None]:
+        """Megabytes of the GPU and of the memory that models of ours may share; None = unknown."""
+        gpu, ram = self._machine()
+        return (None if gpu is None else gpu - taken.gpu), (None if ram is None else ram - taken.ram)
 
     def _machine(self) -> tuple[int | None, int | None]:
         """Megabytes of the GPU and of the memory; None = unknown."""

@@ -92,6 +92,7 @@ class Errand:
         self.held = held
         self._kit = kit
         self._away = away
+        self._probes = probes
         self._counts = probes or bool(self._card.windows) or self._card.cost is not Cost.LOCAL
         self._run: Run | None = None
         self._drained = False
@@ -224,7 +225,12 @@ class Errand:
         answered = limit is None or limit.cls in (LimitClass.OK, LimitClass.WARNING)
         ok = answered and result is not None and not isinstance(result.outcome, Failed | Released)
         try:
-            self._kit.fabric.call(fleet_verbs.Spent(reservation=reservation, usage=usage, ok=ok))
+            learned = () if limit is None else tuple(fleet_verbs.LearnedArg.of(one) for one in limit.learned)
+            self._kit.fabric.call(
+                fleet_verbs.Spent(
+                    reservation=reservation, usage=usage, ok=ok, probe=ok and self._probes, learned=learned
+                )
+            )
         except FabricError as error:
             log.warning("cost not told task=%s reason=%s", self._fence, error.message)
 

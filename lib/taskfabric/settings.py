@@ -120,6 +120,8 @@ class Journal:
     """What is kept of the record."""
 
     chunk_retention: timedelta
+    spending_retention: timedelta
+    report_retention: timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +148,14 @@ class Keeper:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Router:
+    """How ``auto`` judges what a task asks for."""
+
+    encoder: bool
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
     """What the programs write down, and how much of it is kept."""
 
@@ -165,6 +175,7 @@ class Settings:
     journal: Journal
     auth: Auth
     keeper: Keeper
+    router: Router
     log: Log
 
     def show(self) -> dict[str, object]:
@@ -443,6 +454,11 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             "board.retry_backoff.max must not be shorter than board.retry_backoff.base",
         ),
         (board.score.medium > board.score.small, "board.score.medium must be larger than board.score.small"),
+        (
+            settings.journal.spending_retention >= timedelta(days=32),
+            "journal.spending_retention must be at least 32d, or the use of a month could not be counted",
+        ),
+        (settings.router.threshold <= 1, "router.threshold must lie between 0 and 1"),
         (limits.title >= 1, "limits.title must be at least 1"),
         (auth.failures_before_delay >= 1, "auth.failures_before_delay must be at least 1"),
         (auth.pin_tries >= 1, "auth.pin_tries must be at least 1"),

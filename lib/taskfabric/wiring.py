@@ -34,6 +34,7 @@ from taskfabric.ports.credentials import Credentials, NewPrincipal
 from taskfabric.ports.files import Files
 from taskfabric.ports.journal import Journal
 from taskfabric.ports.projects import Projects
+from taskfabric.router.judge import Judge
 from taskfabric.services.desk import FleetPorts, Rules
 from taskfabric.services.hallway import Hallway
 from taskfabric.services.upkeep import Upkeep
@@ -94,7 +95,7 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         files=files,
         signal=signal,
         upkeep=upkeep(database, signal, home),
-        fleet=fleet(database, home),
+        fleet=fleet(database, home, settings),
         rules=rules(settings),
         version=__version__,
     )
@@ -111,13 +112,15 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
     )
 
 
-def fleet(database: Database, home: Path) -> FleetPorts:
-    """What the verbs about agents stand on: the cards that ship and over them those of ``home``, and the tables."""
-    shipped = assets.root() / "cards"
+def fleet(database: Database, home: Path, settings: Settings) -> FleetPorts:
+    """What the verbs about agents stand on: the cards that ship and over them those of ``home``, the tables, and the
+    router behind ``auto``."""
+    shipped, journal, router = assets.root() / "cards", settings.journal, settings.router
     return FleetPorts(
         cards=CardFolder([shipped, home / "cards"]),
-        ledger=PostgresLedger(database),
-        standing=PostgresStanding(database),
+        ledger=PostgresLedger(database, keep=journal.spending_retention),
+        standing=PostgresStanding(database, keep=journal.chunk_retention, reports=journal.report_retention),
+        router=Judge(lambda: routes_text(home), threshold=router.threshold, encoder=router.encoder),
     )
 
 
@@ -139,11 +142,19 @@ def upkeep(database: Database, signal: Bus, home: Path) -> Upkeep:
 
 def schedules_text(home: Path) -> tuple[str, str]:
     """``schedules.toml`` of this home, else the one that ships (which runs nothing); and its name."""
-    file = home / "schedules.toml"
+    return _own_text(home / "schedules.toml")
+
+
+def routes_text(home: Path) -> tuple[str, str]:
+    """``routes.toml`` of this home, else the one that ships; and its name."""
+    return _own_text(home / "routes.toml")
+
+
+def _own_text(file: Path) -> tuple[str, str]:
     try:
         return file.read_text(encoding="utf-8"), file.name
     except FileNotFoundError:
-        return assets.read_text("config/schedules.toml"), "config/schedules.toml"
+        return assets.read_text(f"config/{file.name}"), f"config/{file.name}"
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{file.name} cannot be read: {type(error).__name__}", source=file.name) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -86,3 +87,39 @@ def test_by_hand_it_ends_when_there_is_nothing_left(home: Home) -> None:
 def test_a_name_without_a_card_and_a_human_are_refused_clearly(home: Home) -> None:
     home.run("worker", "nobody", "--once", code=3)
     home.run("worker", "chat", "--once", code=2)
+
+
+def test_a_log_that_is_followed_shows_what_the_run_says_and_what_happens(home: Home) -> None:
+    (home.data / "cards/mia.toml").write_text(_CARD.replace(":echo", ":hold"))
+    eventually(lambda: worker(home, "mia"))
+    gate = home.folder / "gate"
+    number = str(home.json("submit", "a long one", "--to", "mia", "--spec", _written(home, str(gate)))["id"])
+    follower = home.start("log", number, "--follow", "--json")
+    try:
+        assert follower.stdout is not None
+        kinds: list[str] = []
+        for line in follower.stdout:
+            shape = json.loads(line)
+            kinds.append(shape["type"])
+            if shape["type"] == "chunk":
+                assert (shape["text"], shape["epoch"]) == ("holding", 1)
+                gate.touch()
+            if shape["type"] == "event" and shape["kind"] == "done":
+                break
+        assert "chunk" in kinds
+    finally:
+        follower.kill()
+        follower.communicate()
+
+
+def _written(home: Home, text: str) -> str:
+    file = home.folder / "spec.md"
+    file.write_text(text)
+    return str(file)
+
+
+def test_a_wait_that_runs_out_says_what_the_task_is_doing(home: Home) -> None:
+    said = home.run("submit", "no time", "--to", "helper", "--wait", "0", "--json", code=8)
+    error = json.loads(said)["error"]
+    assert error["message"].startswith(f"#{error['facts']['task']} is still ready: ")
+    assert error["facts"]["doing"]

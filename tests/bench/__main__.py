@@ -38,6 +38,9 @@ MEASURES: Final[Mapping[str, tuple[str, str]]] = {
     "11": ("m_moving", "measure"),
     "12": ("m_waiters", "measure"),
     "13": ("m_commands", "measure"),
+    "14": ("m_fleet", "measure"),
+    "15": ("m_fleet", "measure_first_token"),
+    "16": ("m_fleet", "measure_idle"),
 }
 _PEERS: Final = Path(__file__).parents[2] / ".venv" / "bench"
 

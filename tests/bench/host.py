@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from tests.bench.ruler import Fleet, ServerClock, window
+from tests.bench.ruler import Fleet, ServerClock, life_of, rss_of, window
 from tests.bench.system import System
 
 # name -> module, class, arguments
@@ -30,6 +30,8 @@ SYSTEMS: Final[Mapping[str, tuple[str, str, dict[str, Any]]]] = {
     "http": ("sys_house", "Http", {}),
     "http_tens": ("sys_house", "Http", {"batch": 10}),
     "http_pairs": ("sys_house", "HttpPairs", {}),
+    "workers": ("sys_worker", "Workers", {}),
+    "workers_model": ("sys_worker", "ModelWorkers", {}),
     "procrastinate": ("sys_procrastinate", "Procrastinate", {}),
     "pgqueuer": ("sys_pgqueuer", "Pgqueuer", {"batch": 1}),
     "pgqueuer_tens": ("sys_pgqueuer", "Pgqueuer", {}),
@@ -120,6 +122,16 @@ class Host:
         finally:
             system.close_client()
 
+    def idle(self, secs: float) -> dict[str, float]:
+        """The share of one processor that a waiting worker's process uses, and its memory in MB."""
+        system = self.system
+        system.clear()
+        with system.daemon() as pid:
+            time.sleep(1.0)  # what it does at its start is over
+            begun, before = time.monotonic(), life_of(pid)
+            time.sleep(secs)
+            return {"cpu": (life_of(pid) - before) / (time.monotonic() - begun), "rss": rss_of(pid)}
+
     def close(self) -> None:
         self.system.close()
 
@@ -140,6 +152,7 @@ def main() -> None:
         "window": host.window,
         "pickup": host.pickup,
         "bulk": host.bulk,
+        "idle": host.idle,
     }
     try:
         for line in sys.stdin:

@@ -61,6 +61,10 @@ class Hosted:
         got: dict[str, float] = self._do("bulk", batch=batch, secs=secs)
         return got
 
+    def idle(self, secs: float) -> dict[str, float]:
+        got: dict[str, float] = self._do("idle", secs=secs)
+        return got
+
     def close(self) -> None:
         """The process and its workers are gone."""
         with contextlib.suppress(OSError):

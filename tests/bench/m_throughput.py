@@ -22,16 +22,16 @@ def measure(bench: Bench) -> list[Line]:
     lines = []
     names = ["raw", "fabric", "raw_leased", "fabric_tens", "raw_tens", "services", "services_tens"]
     names += ["pgqueuer", "pgqueuer_tens"]
-    sync = _windows(bench, bench.hosts(names))
-    relaxed = _windows(bench, bench.hosts(["raw", "fabric", "fabric_tens"], relaxed=True))
+    sync = windows_of(bench, bench.hosts(names))
+    relaxed = windows_of(bench, bench.hosts(["raw", "fabric", "fabric_tens"], relaxed=True))
     lines += [
         _rate("1", "claim + done, synchronous commit", sync, "fabric", "raw", 0.5, 0.75),
         _rate("1", "claim + done, relaxed commit", relaxed, "fabric", "raw"),
         _rate("2", "in tens, synchronous commit", sync, "fabric_tens", "raw", 2, 3),
         _rate("2", "in tens, relaxed commit", relaxed, "fabric_tens", "raw"),
-        _cpu("3", "CPU a task", sync, "fabric", "raw", 2, 1.3),
-        _cpu("3", "CPU a task, through services", sync, "services", "fabric", 1.3, 1.2),
-        _cpu("3", "CPU a task in tens, through services", sync, "services_tens", "fabric_tens"),
+        cpu_line("3", "CPU a task", sync, "fabric", "raw", 2, 1.3),
+        cpu_line("3", "CPU a task, through services", sync, "services", "fabric", 1.3, 1.2),
+        cpu_line("3", "CPU a task in tens, through services", sync, "services_tens", "fabric_tens"),
     ]
     lines += [
         _rate("-", f"for comparison: {name}", sync, name, "raw")
@@ -44,7 +44,7 @@ def measure(bench: Bench) -> list[Line]:
 def measure_http(bench: Bench) -> list[Line]:
     """Our server and four client processes beside the workers of procrastinate and DBOS."""
     names = ["http", "procrastinate", "dbos", "dbos_tuned", "http_pairs", "http_tens"]
-    got = _windows(bench, bench.hosts(names))
+    got = windows_of(bench, bench.hosts(names))
     lines = []
     for peer, must, aim in (("procrastinate", 1.0, 2.0), ("dbos", 1.0, 2.0), ("dbos_tuned", None, None)):
         if peer in got:
@@ -54,7 +54,8 @@ def measure_http(bench: Bench) -> list[Line]:
     return lines
 
 
-def _windows(bench: Bench, hosts: Sequence[Hosted]) -> Windows:
+def windows_of(bench: Bench, hosts: Sequence[Hosted]) -> Windows:
+    """The windows of each system, in turns."""
     got: Windows = {host.name: [] for host in hosts}
 
     def visit(host: Hosted) -> None:
@@ -85,9 +86,10 @@ def _rate(
     )
 
 
-def _cpu(
+def cpu_line(
     number: str, what: str, got: Windows, name: str, base: str, must: float | None = None, aim: float | None = None
 ) -> Line:
+    """CPU milliseconds a task of one system against another's."""
     ours, theirs = [w.cpu_ms for w in got[name]], [w.cpu_ms for w in got[base]]
     return Line(
         number=number,

@@ -159,6 +159,19 @@ def cpu_of(pid: int) -> float:
     return total / 1e9
 
 
+def life_of(pid: int) -> float:
+    """CPU seconds of one process, threads that have ended included, in steps of the kernel's clock."""
+    return _stat(pid)[1]
+
+
+def rss_of(pid: int) -> float:
+    """Megabytes of memory that a process has for itself and with others."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
 def tree_cpu(root: int) -> float:
     """CPU seconds of a process and all its descendants that live."""
     kids: dict[int, list[int]] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import psycopg
 
 from tests.bench import databases
@@ -47,6 +49,10 @@ class System:
 
     def submit_many(self, n: int) -> None:
         """``n`` tasks in one call."""
+        raise NotImplementedError
+
+    def daemon(self) -> contextlib.AbstractContextManager[int]:
+        """A worker as a process of its own, by its number, until the context ends."""
         raise NotImplementedError
 
     def finished(self) -> int | None:

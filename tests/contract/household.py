@@ -106,7 +106,7 @@ class Household:
             files=self.files,
             signal=self.ground.bus,
             upkeep=upkeep(self.ground.database, self.ground.bus, self.ground.home),
-            fleet=fleet(self.ground.database, self.ground.home),
+            fleet=fleet(self.ground.database, self.ground.home, self.ground.settings),
             rules=rules,
             version="0",
         )

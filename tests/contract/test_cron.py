@@ -241,3 +241,26 @@ def test_a_scheduled_task_is_worked_like_any_other(
     (got,) = kimi.call(verbs.Claim())
     assert (got.task.title, got.task.description, got.task.priority) == ("look around", "with care", 2)
     assert finish(kimi, got).status is Status.DONE
+
+
+def test_whom_a_schedule_is_for_sees_its_tasks_in_the_pool_and_nobody_else_does(
+    noon: Household, alice: Fabric, bob: Fabric, cron: Fabric, written: Callable[[str], None]
+) -> None:
+    """G13"""
+    written(HOURLY + 'for = "alice"\n')
+    tick(cron)
+    noon.later(minutes=61)
+    assert tick(cron) == {"made": 1}
+    (task,) = alice.call(verbs.List(queue="pool"))
+    assert (task.title, task.on_behalf) == ("look around", "alice")
+    assert [mine.id for mine in alice.call(verbs.List(mine=True))] == [task.id]
+    assert bob.call(verbs.List(queue="pool")) == []
+
+
+def test_a_schedule_for_somebody_who_is_not_there_says_so(
+    noon: Household, cron: Fabric, written: Callable[[str], None]
+) -> None:
+    written(HOURLY + 'for = "nobody"\n')
+    Ticker(cron, every=10).run_once()
+    noon.later(minutes=61)
+    assert "no person called 'nobody'" in Ticker(cron, every=10).run_once()["problems"][0]

@@ -17,6 +17,7 @@ from taskfabric.domain.status import Hindrance
 from taskfabric.ports.fabric import Fabric
 from taskfabric.services import verbs
 from taskfabric.services.desk import Rules
+from taskfabric.services.fleet_verbs import LearnedArg
 from tests.contract.acts import NOON, claim, fence, finish, look, submit
 from tests.contract.household import Household
 
@@ -102,7 +103,7 @@ def test_an_enabled_card_has_a_principal_and_a_queue_and_others_are_left_alone(
     assert made is not None
     assert (made.trust, made.capabilities, made.concurrency, made.tiers) == (
         Trust.UNTRUSTED,
-        ("code",),
+        ("code", "cost/local", "cost/flat", "cost/metered"),
         2,
         ("small", "large"),
     )
@@ -380,3 +381,15 @@ def test_another_agent_does_not_write_into_a_run_even_with_its_fence(alice: Fabr
     got = claim(kimi, submit(alice))
     with pytest.raises(LeaseLost):
         qwen.call(verbs.Chunks(fence=fence(got), chunks=((0, "out", "not mine"),)))
+
+
+@pytest.mark.usefixtures("cards")
+def test_what_a_provider_says_of_its_windows_is_on_the_roster_of_every_card_on_the_account(
+    alice: Fabric, kimi: Fabric
+) -> None:
+    reservation = kimi.call(verbs.Reserve())["reservation"]
+    window = LearnedArg(window="weekly", used=0.25, amount=100)
+    kimi.call(verbs.Spent(reservation=reservation, learned=(window,)))
+    for name in ("kimi", "qwen"):
+        (told,) = row(alice, name)["learned"]
+        assert (told["window"], told["used"], told["limit"]) == ("weekly", 0.25, 100)

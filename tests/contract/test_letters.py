@@ -15,7 +15,7 @@ from taskfabric.ports.fabric import Fabric
 from taskfabric.services import verbs
 from taskfabric.services.upkeep import KEEPER
 from taskfabric.wiring import SYSTEM
-from tests.contract.acts import HOUR, NOON, ask, claim, submit, wait_for_children
+from tests.contract.acts import HOUR, NOON, ask, claim, finish, submit, wait_for_children
 from tests.contract.household import Household
 
 ALICE = '[alice]\nurls = ["ntfy://host/alice"]\n'
@@ -232,3 +232,25 @@ def test_two_servers_deliver_each_letter_once(
     noon.hallway.post.round()
     noon.hallway.post.round()
     assert len(channel.taken) == 5
+
+
+def test_the_end_of_a_task_is_told_to_whom_asked_for_that(
+    noon: Household, alice: Fabric, kimi: Fabric, channel: Channel, reach: Callable[[str], None]
+) -> None:
+    reach(ALICE)
+    told, silent = submit(alice, "told", notify=True), submit(alice, "silent")
+    assert "notify" in told.tags
+    for task in (told, silent):
+        finish(kimi, claim(kimi, task))
+    assert post(noon)[:2] == (1, 1)
+    assert channel.titles == [f"it has ended: #{told.id} told"]
+
+
+def test_what_an_agent_asks_to_be_told_is_told_to_its_human(
+    noon: Household, alice: Fabric, kimi: Fabric, channel: Channel, reach: Callable[[str], None]
+) -> None:
+    reach(ALICE)
+    task = submit(kimi, "a chore", to="kimi", notify=True)
+    finish(kimi, claim(kimi, task))
+    post(noon)
+    assert channel.titles == [f"it has ended: #{task.id} a chore"]

@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from taskfabric.domain.outcome import Outcome, Parked, Waiting, WaitingOnChildren
@@ -98,3 +99,24 @@ def family(context: Context) -> Outcome | str:
 def environment(context: Context) -> str:
     """The names of what it finds in its environment."""
     return " ".join(sorted(os.environ)) or "nothing"
+
+
+def mixed(context: Context) -> Outcome | str:
+    """Does what the first word of its description says, as tasks of all kinds would."""
+    task = context.task
+    match task.description.partition(" ")[0]:
+        case "slow":
+            time.sleep(0.4)  # real work takes real time
+            return task.title
+        case "stumble" if task.attempts == 1:
+            raise ValueError("it stumbled")
+        case "fail":
+            raise ValueError("it never works")
+        case "ask" if not any(entry.kind == "answer" for entry in context.thread):
+            return Waiting(question="Which of the two?")
+        case "park" if task.parks == 0:
+            return Parked(until=datetime.now(UTC) + timedelta(seconds=1), reason="not yet")
+        case "family":
+            return parent(context)
+        case _:
+            return task.title

@@ -12,7 +12,7 @@ from taskfabric.db.pool import Database
 from taskfabric.domain.account import Account, begin_probe, met, start_run
 from taskfabric.domain.availability import Part
 from taskfabric.domain.card import Window
-from taskfabric.domain.limit import Limit, LimitClass
+from taskfabric.domain.limit import Learned, Limit, LimitClass
 from taskfabric.domain.quota import Span, Used, governed, span_of
 from taskfabric.ports.ledger import Spending
 from taskfabric.ports.standing import Chunk, WorkerState
@@ -169,3 +169,16 @@ def test_old_output_is_removed_by_whoever_writes_some(rig: Rig) -> None:
     assert len(standing.chunks(old.task.id, None, -1, 10)[1]) == 2
     assert standing.add_chunks(old.fence, me, [Chunk(n=2, stream="out", text="newer")]) == 1
     assert [chunk.text for chunk in standing.chunks(old.task.id, 1, -1, 10)[1]] == ["new", "newer"]
+
+
+def test_what_a_provider_says_of_its_windows_counts_until_their_reset(rig: Rig, two: list[PostgresLedger]) -> None:
+    now = rig.board.now()
+    weekly = Learned(window="weekly", used=0.25, amount=100, reset=now + timedelta(days=2))
+    two[0].learn("plan", [Learned(window="weekly", used=0.1), Learned(window="tokens", used=0.5)])
+    two[1].learn("plan", [weekly])
+    found = two[0].learned()["plan"]
+    assert [(one.window, one.used, one.amount) for one in found] == [("tokens", 0.5, None), ("weekly", 0.25, 100)]
+    rig.test_database.clock.advance(timedelta(hours=2))
+    assert [one.window for one in two[0].learned()["plan"]] == ["weekly"], "a short window has been reset since"
+    rig.test_database.clock.advance(timedelta(days=2))
+    assert two[0].learned() == {}

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from taskfabric.domain.outcome import Done, WaitingOnChildren
+from taskfabric.domain.queue import QueueKind
 from taskfabric.ports.signal import Change
 from taskfabric.stores.signal import CHANNEL, Buckets, Bus, payload
 from taskfabric.testing import TestDatabase
+from tests.integration.conftest import Rig
 
 
 @pytest.fixture
@@ -101,3 +104,21 @@ def test_the_buckets_of_many_queues_take_a_bounded_memory() -> None:
     for key in range(25_000):
         assert buckets.take(key)
     assert len(buckets._left) <= 10_000
+
+
+def test_an_end_that_frees_a_task_of_another_queue_wakes_those_who_wait_there(rig: Rig) -> None:
+    """G6: in another process as well, and not only at the next poll."""
+    errands, _ = rig.projects.make_queue("errands", QueueKind.POOL, rig.people["alice"])
+    blocker = rig.submit("first")
+    rig.submit("then", project_id=errands.project_id, after=(blocker.id,))
+    parent = rig.submit("a parent", project_id=errands.project_id)
+    child = rig.submit("its child", parent=parent.id)
+    rig.board.settle(rig.claimed(want=rig.want(errands)).fence, WaitingOnChildren(), rig.people["kimi"])
+    other = Bus(rig.test_database.dsn)
+    try:
+        heard = listened(other)
+        for _ in (blocker, child):
+            rig.board.settle(rig.claimed().fence, Done(note="did it"), rig.people["kimi"])
+            assert heard.get(timeout=10) == Change(project_id=errands.project_id)
+    finally:
+        other.close()

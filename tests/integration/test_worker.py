@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -159,14 +160,26 @@ def test_so_many_run_at_once_as_the_card_says_over_all_its_workers(served: Serve
 
 def test_a_paused_agent_starts_nothing_until_it_is_resumed(served: Served, tmp_path: Path) -> None:
     employ(served, tmp_path, "ada")
-    with served.fabric("alice") as alice, hired(served, "ada", tmp_path, poll=0.5):
+    with served.fabric("alice") as alice, hired(served, "ada", tmp_path, poll=0.2):
         alice.call(verbs.Pause(name="ada"))
+        asked_since(served, "ada")  # from now on it knows
         number = submit(served, "later", "ada")
-        until(lambda: roster(served, "ada")["workers"], what="it reports")
+        asked_since(served, "ada")
         assert task(served, number).status is Status.READY
         assert roster(served, "ada")["open"] is False
         alice.call(verbs.Resume(name="ada"))
         ended(served, number)
+
+
+def asked_since(served: Served, name: str) -> None:
+    """The worker has asked for its a(t) after this moment."""
+    now = served.house.board.now()
+
+    def seen() -> bool:
+        workers: list[dict[str, str]] = roster(served, name)["workers"]  # type: ignore[assignment]
+        return any(datetime.fromisoformat(worker["seen"]) > now for worker in workers)
+
+    until(seen, what="it asks")
 
 
 def roster(served: Served, name: str) -> dict[str, object]:

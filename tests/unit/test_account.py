@@ -109,3 +109,34 @@ def test_a_warning_stops_background_work_only() -> None:
     part = account.part(NOON)
     assert (part.open, part.background) == (False, True)
     assert account.part(NOON + 60 * MINUTE).open
+
+
+# ---------------------------------------------------------------- a known reset, tried once before
+
+
+HOURS_4 = timedelta(hours=4)
+
+
+def test_a_known_reset_far_away_is_tried_once_half_way_by_one_worker() -> None:
+    account = exhausted(OPEN, NOON, NOON + HOURS_4).account
+    assert not account.part(NOON + HOURS_4 / 2 - MINUTE, who="a@box").open
+    later = NOON + HOURS_4 / 2 + MINUTE
+    assert account.part(later, who="a@box").open
+    assert not account.part(later).open, "for everybody else it is closed until the reset"
+    running = start_run(begin_probe(account, "a@box", later), later)
+    assert not running.part(later, who="a@box").open
+    assert not running.part(later + timedelta(hours=1), who="b@box").open, "once"
+
+
+def test_a_try_that_meets_the_same_wall_is_the_only_one() -> None:
+    account = exhausted(OPEN, NOON, NOON + HOURS_4).account
+    later = NOON + HOURS_4 / 2 + MINUTE
+    again = exhausted(start_run(begin_probe(account, "a@box", later), later), later, NOON + HOURS_4).account
+    assert again.closed_until == account.closed_until
+    assert not again.part(later + timedelta(hours=1), who="b@box").open
+    assert again.part(NOON + HOURS_4 + 2 * MINUTE, who="b@box").open
+
+
+def test_a_reset_that_is_near_is_waited_for() -> None:
+    account = exhausted(OPEN, NOON, NOON + 50 * MINUTE).account
+    assert not account.part(NOON + 40 * MINUTE, who="a@box").open

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 import yaml
 
-from fabric_keeper import dead_letters, deadlines, digest, inbox, zabbix
+from fabric_keeper import dead_letters, deadlines, digest, inbox, waits, zabbix
 from fabric_keeper.leases import quiet_until
 from fabric_keeper.metrics import Metrics, items
 from fabric_keeper.rounds import Report
@@ -43,6 +43,12 @@ def test_a_gap_longer_than_a_lease_begins_a_wait_of_one_renewal_period() -> None
 def test_the_wait_ends_by_the_boards_clock() -> None:
     assert quiet_until(turn(MINUTE), NOON + MINUTE) == NOON + MINUTE
     assert quiet_until(turn(MINUTE), NOON) is None
+
+
+def test_the_net_below_waits_is_drawn_once_a_minute() -> None:
+    assert waits.is_due(None, NOON)
+    assert not waits.is_due(NOON, NOON + MINUTE / 2)
+    assert waits.is_due(NOON, NOON + MINUTE)
 
 
 def overdue(told: tuple[int, ...], ago: timedelta) -> list[int]:

@@ -53,6 +53,10 @@ EVENT = Happening(
         ({"kind": "held", "matter": "score"}, {}),
         ({"kind": "told", "to": (ALICE, BOB), "matter": "overdue"}, {ALICE: "overdue", BOB: "overdue"}),
         ({"kind": "claimed", "priority": 3}, {}),
+        ({"kind": "done", "notify": ALICE, "is_open": False}, {ALICE: "ended"}),
+        ({"kind": "done", "is_open": False}, {}),
+        ({"kind": "dead", "notify": BOB, "is_open": False}, {BOB: "ended"}),
+        ({"kind": "rejected", "notify": BOB}, {}),
     ],
 )
 def test_what_is_worth_a_letter_and_to_whom(changes: dict[str, object], reasons: dict[int, str]) -> None:

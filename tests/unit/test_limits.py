@@ -267,3 +267,41 @@ def test_no_text_whatsoever_makes_it_fall(text: str, channel: Channel, status: i
 def test_no_header_whatsoever_makes_it_fall(headers: dict[str, str]) -> None:
     limit = classify(Signal(status=429, headers=headers), now=NOW, host=MADRID)
     assert limit.reset is None or limit.reset.tzinfo is not None
+
+
+# ---------------------------------------------------------------- how full the windows are
+
+
+def full(headers: dict[str, str]) -> dict[str, tuple[float, int | None, datetime | None]]:
+    found = classify(Signal(status=200, headers=headers), now=NOW, host=UTC).learned
+    return {one.window: (round(one.used, 3), one.amount, one.reset) for one in found}
+
+
+def test_a_plans_windows_are_learned_from_an_answer_that_met_no_limit() -> None:
+    reset = NOW + timedelta(hours=2)
+    assert full(
+        {
+            "anthropic-ratelimit-unified-status": "allowed",
+            "anthropic-ratelimit-unified-5h-utilization": "0.42",
+            "anthropic-ratelimit-unified-5h-reset": str(int(reset.timestamp())),
+            "anthropic-ratelimit-unified-7d-utilization": "0.737",
+        }
+    ) == {"five_hour": (0.42, None, reset), "weekly": (0.737, None, None)}
+
+
+def test_percentages_and_axes_are_learned_and_no_data_is_not() -> None:
+    assert full(
+        {
+            "X-Codex-Primary-Used-Percent": "12",
+            "X-Codex-Primary-Window-Minutes": "10080",
+            "x-ratelimit-limit-tokens": "1000",
+            "x-ratelimit-remaining-tokens": "250",
+            "x-ratelimit-reset-tokens": "6m0s",
+            "x-ratelimit-limit-requests": "-1",
+            "x-ratelimit-remaining-requests": "0",
+        }
+    ) == {"weekly": (0.12, None, None), "tokens": (0.75, 1000, NOW + timedelta(minutes=6))}
+
+
+def test_headers_that_are_nonsense_teach_nothing() -> None:
+    assert full({"x-ratelimit-limit-tokens": "many", "x-ratelimit-remaining-tokens": "nan"}) == {}

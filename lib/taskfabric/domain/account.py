@@ -1,7 +1,8 @@
 """The account that a quota belongs to: closed by a provider's limit for every card on it, and opened again.
 
 A reset that the provider named opens it by itself, a little later. Where none was named it is tried after a quarter
-of an hour, then after twice as long, at most an hour: one worker tries, all others wait for what it finds.
+of an hour, then after twice as long, at most an hour: one worker tries, all others wait for what it finds. A named one
+that is an hour away or more is tried once half-way: providers restart windows early, and what they show drifts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from taskfabric.domain.limit import Confidence, Limit, LimitClass
 JITTER: Final = (timedelta(seconds=30), timedelta(seconds=120))
 FIRST_PROBE: Final = timedelta(minutes=15)
 LONGEST_PROBE: Final = timedelta(minutes=60)
+EARLY: Final = timedelta(hours=1)  # a known reset at least this far away is tried once before
 PROBE_START: Final = timedelta(minutes=2)  # within which the chosen worker has to begin its run
 PROBE_RUN: Final = timedelta(minutes=15)  # after which another may try, if nothing was heard of it
 WARNING: Final = timedelta(minutes=30)
@@ -57,6 +59,8 @@ class Account:
         spent = (
             f"the {self.window} quota of account {self.name}" if self.window else f"the quota of account {self.name}"
         )
+        if self._early(now) and who and self.may_probe(who, now):
+            return self._warned(now)
         if now < self.closed_until:
             until = self.closed_until
             how = "is spent" if self.known else "is spent; its reset is not known, so it is tried again then"
@@ -79,6 +83,13 @@ class Account:
             return Part(name="account")
         reason = f"the provider warns that account {self.name} nears its limit"
         return Part(name="account", open=False, until=self.warned_until, reason=reason, background=True)
+
+    def _early(self, now: datetime) -> bool:
+        """Half of the way to a reset that the provider named, which nobody has tried yet."""
+        since, until = self.closed_since, self.closed_until
+        if not self.known or self.probes or since is None or until is None or until - since < EARLY:
+            return False
+        return since + (until - since) / 2 <= now < until
 
     def may_probe(self, who: str, now: datetime) -> bool:
         """True for the worker that tries, and for any while nobody does."""
@@ -126,7 +137,7 @@ def _exhausted(account: Account, limit: Limit, now: datetime, jitter: timedelta)
         until = reset + jitter
         if still and account.known and account.closed_until is not None:
             until = max(until, account.closed_until)  # two windows are spent: the later reset counts
-        probes = 0
+        probes = account.probes if still and account.known else 0
     elif still:
         # Runs that were under way meet the same wall: that is no further try.
         assert account.closed_until is not None
@@ -158,7 +169,8 @@ def begin_probe(account: Account, who: str, now: datetime) -> Account:
 
 def start_run(account: Account, now: datetime) -> Account:
     """The worker that tries has begun its run; until something is heard of it everybody waits, itself included."""
-    return replace(account, prober="", probe_until=now + PROBE_RUN)
+    early = account.known and account.closed_until is not None and now < account.closed_until
+    return replace(account, prober="", probe_until=now + PROBE_RUN, probes=account.probes + early)
 
 
 def reopened(account: Account) -> Account:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from taskfabric.domain.times import iso
 
+NOTIFY: Final = "notify"  # the tag of a task whose end is told to whom it was made for; people set it as well
 FIRST_REST: Final = timedelta(minutes=1)
 LONGEST_REST: Final = timedelta(hours=1)
 TRIES: Final = 24  # at these rests about twenty hours
@@ -74,7 +75,7 @@ class Happening:
     """An event of the journal that may be worth a letter, and those whom it may concern."""
 
     event_id: int
-    kind: str  # submitted, asked, waiting, held, told
+    kind: str  # submitted, asked, waiting, held, told; or how it ended
     actor_id: int
     task_id: int
     title: str
@@ -84,6 +85,7 @@ class Happening:
     gates: bool  # something waits for it
     asked_id: int | None
     behalf_id: int | None
+    notify: int | None = None  # whom its end is told to: it has the tag for that
     to: tuple[int, ...] = ()  # whom the keeper names
     matter: str = ""  # what the keeper tells of, or the rule of a hold
 
@@ -129,6 +131,8 @@ def reason_of(happening: Happening) -> dict[int, str]:
                 found[whom] = "question"
         case "held" if h.matter in ("parks", "waits", "releases") and h.behalf_id is not None:
             found[h.behalf_id] = "held"
+        case "done" | "dead" | "rejected" | "cancelled" if h.notify is not None and not h.is_open:
+            found[h.notify] = "ended"
         case "told":
             found.update(dict.fromkeys(h.to, h.matter))
         case _:
@@ -142,6 +146,7 @@ _SAID: Final = {
     "urgent": "urgent:",
     "question": "a question in",
     "held": "held until you look:",
+    "ended": "it has ended:",
     "overdue": "overdue:",
     "dead": "dead letter:",
 }

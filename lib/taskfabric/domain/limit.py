@@ -31,6 +31,17 @@ class Confidence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What a provider said of one of its windows beside an answer."""
+
+    window: str
+    used: float  # 0 to 1
+    amount: int | None = None  # the limit in its own unit; None = it gave only a share
+    reset: datetime | None = None
+    seen: datetime | None = None  # when it said so; None = now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
     """The classifier's answer."""
 
@@ -39,6 +50,7 @@ class Limit:
     reset: datetime | None = None  # UTC
     confidence: Confidence = Confidence.UNKNOWN
     evidence: str = ""  # the words or headers it was read from, at most 200 characters
+    learned: tuple[Learned, ...] = ()
 
     @property
     def reopens(self) -> datetime | None:

@@ -46,6 +46,7 @@ class Schedule:
     cron: str  # five fields, as cron reads them
     title: str
     to: str
+    for_: str = ""  # whose task it is: "" = the household's
     zone: str = "UTC"  # IANA
     description: str = ""
     priority: int = 1

@@ -14,8 +14,9 @@ from taskfabric.domain.tier import TIERS
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 CAPABILITY: Final = re.compile(r"[a-z0-9][a-z0-9._+/-]{0,62}")
-_HELP: Final = "write a name, `pool`, `auto`, or `any:tier=large,needs=tools+vision,trust=trusted`"
-_KEYS: Final = ("tier", "needs", "trust", "queue")
+_HELP: Final = "write a name, `pool`, `auto`, or `any:tier=large,needs=tools+vision,trust=trusted,cost=flat`"
+_KEYS: Final = ("tier", "needs", "trust", "cost", "queue")
+COSTS: Final = ("local", "flat", "metered")  # from what costs least
 
 
 class TargetKind(StrEnum):
@@ -66,6 +67,8 @@ class Target:
                     needs += [checked_need(n) for n in value.split("+")]
                 case "trust":
                     trust = checked_trust(value)
+                case "cost":
+                    needs.append(_cost_need(value))
                 case "queue":
                     if not NAME.fullmatch(value):
                         raise BadInput(f"{value[:40]!r} is not a queue's name", next=_HELP, field="to")
@@ -75,6 +78,17 @@ class Target:
                     mean = f"; did you mean {hint[0]!r}?" if hint else ""
                     raise BadInput(f"a target has no {key[:40]!r}{mean}", next=_HELP, field="to")
         return cls(kind=TargetKind.ANY, name=name, tier=tier, needs=tuple(sorted(set(needs))), trust=trust)
+
+
+def costs_at_most(cost: str) -> tuple[str, ...]:
+    """The capabilities of an agent of this cost: what ``any:cost=…`` asks for is one of them."""
+    return tuple(f"cost/{word}" for word in COSTS[COSTS.index(cost) :])
+
+
+def _cost_need(word: str) -> str:
+    if word not in COSTS:
+        raise BadInput(f"{word[:40]!r} is not a cost", next=f"one of {', '.join(COSTS)}", field="to")
+    return f"cost/{word}"
 
 
 def checked_tier(word: str) -> str:

@@ -40,7 +40,7 @@ class Filter:
     submitter_id: int | None = None
     holder_id: int | None = None
     asked_id: int | None = None
-    involves_id: int | None = None  # submitter, holder or asked
+    involves_id: int | None = None  # submitter, holder, asked, or the human on whose behalf it is
     parent: int | None = None
     text: str = ""  # in title, description or id, case-insensitive
     overdue: bool = False

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from taskfabric.domain.account import Account
 from taskfabric.domain.availability import Part
+from taskfabric.domain.limit import Learned
 from taskfabric.domain.principal import Stamp
 from taskfabric.domain.quota import Span, Used
 
@@ -52,3 +53,9 @@ class Ledger(Protocol):
         self, reservation: int, principal_id: int, *, units: int, tokens: int, cents: int, usage: dict[str, int]
     ) -> str | None:
         """What the run cost in truth is in the ledger; the account's name. None: no open reservation of this caller."""
+
+    def learn(self, account: str, windows: Sequence[Learned]) -> None:
+        """The latest that the provider said of each of these windows is kept."""
+
+    def learned(self) -> dict[str, tuple[Learned, ...]]:
+        """What providers said of windows that have not been reset since, by account."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from taskfabric.domain.limit import Confidence, Limit, LimitClass
+from taskfabric.domain.limit import Confidence, Learned, Limit, LimitClass
 from taskfabric.runtimes import reset_times
 
 _UNIFIED: Final = "anthropic-ratelimit-unified-"
@@ -146,6 +146,42 @@ _LENGTHS: Final = (
     ("daily", timedelta(days=1)),
     ("weekly", timedelta(days=7, hours=1)),
 )
+
+
+# ---------------------------------------------------------------- how full the windows are
+
+_PLAN_WINDOWS: Final = (("5h", "five_hour"), ("7d", "weekly"))
+_MOST: Final = 8  # windows of one answer
+
+
+def learned(headers: Mapping[str, str], *, now: datetime) -> tuple[Learned, ...]:
+    """How full each window is, as far as the headers say; also of an answer that met no limit. Keys in lower case."""
+    found: dict[str, Learned] = {}
+    for slot, window in _PLAN_WINDOWS:
+        used = _number(headers.get(f"{_UNIFIED}{slot}-utilization"))
+        if used is not None and used >= 0:
+            reset = reset_times.stamp(headers.get(f"{_UNIFIED}{slot}-reset", ""), now=now)
+            found[window] = Learned(window=window, used=min(1.0, used), reset=reset)
+    for slot in _SLOTS:
+        percent = _number(headers.get(f"x-codex-{slot}-used-percent"))
+        minutes = _number(headers.get(f"x-codex-{slot}-window-minutes"))
+        if percent is not None and minutes is not None and percent >= 0:
+            reset = reset_times.epoch(headers.get(f"x-codex-{slot}-reset-at"), now=now) or reset_times.delay(
+                headers.get(f"x-codex-{slot}-reset-after-seconds"), now=now
+            )
+            window = window_of(timedelta(minutes=minutes))
+            found[window] = Learned(window=window, used=min(1.0, percent / 100), reset=reset)
+    for family in ("anthropic-ratelimit-", "x-ratelimit-"):
+        for key, value in headers.items():
+            axis = None if key.startswith(_UNIFIED) else _axis(key, family, "remaining")
+            left = _number(value)
+            most = None if axis is None else _number(_value(headers, family, "limit", axis))
+            if axis is None or left is None or left < 0 or most is None or most <= 0:
+                continue  # negative values and zeros say "no data"
+            reset = reset_times.stamp(_value(headers, family, "reset", axis) or "", now=now)
+            used = min(1.0, max(0.0, 1 - left / most))
+            found[axis] = Learned(window=axis[:40], used=used, amount=int(most), reset=reset)
+    return tuple(list(found.values())[:_MOST])
 
 
 def _number(text: str | None) -> float | None:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from taskfabric.domain.limit import Confidence, Limit, LimitClass
 from taskfabric.runtimes import limit_words, reset_times
-from taskfabric.runtimes.limit_headers import from_headers, window_of
+from taskfabric.runtimes.limit_headers import from_headers, learned, window_of
 
 _TAIL_LINES: Final = 12  # a program that ends because of a limit says so at its end
 _TAIL_CHARS: Final = 4000
@@ -55,6 +55,11 @@ def classify(signal: Signal, *, now: datetime, host: tzinfo) -> Limit:
     The reset is None when the provider named none; then its confidence is unknown. ``Limit.reopens`` is when to try.
     """
     headers = {key.lower(): value for key, value in signal.headers.items()}
+    found = _classified(signal, headers, now, host)
+    return replace(found, learned=learned(headers, now=now)) if headers else found
+
+
+def _classified(signal: Signal, headers: Mapping[str, str], now: datetime, host: tzinfo) -> Limit:
     body = _structure(signal.text) if signal.channel is Channel.BODY else None
     if body is not None and (found := _from_body(body, signal, headers, now, host)):
         return found

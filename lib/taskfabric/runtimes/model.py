@@ -172,7 +172,7 @@ class ModelRuntime:
             now=self._clock(),
             host=self._host,
         )
-        seen = limit if limit.evidence else None
+        seen = limit if limit.evidence or limit.learned else None
         if not text:
             return Result(outcome=Failed(error="the model said nothing"), limit=seen, usage=heard.usage)
         if heard.finish == "length":

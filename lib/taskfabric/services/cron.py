@@ -11,14 +11,16 @@ from typing import Any
 
 from taskfabric.domain.errors import BadInput, FabricError, Unavailable
 from taskfabric.domain.principal import Caller, Trust
+from taskfabric.domain.queue import Queue
 from taskfabric.domain.schedule import Missed, Schedule, Slot, SlotState, decide
 from taskfabric.domain.target import Target
-from taskfabric.domain.task import NewTask
+from taskfabric.domain.task import NewTask, Submitted
 from taskfabric.domain.tier import score_hold, tier_of
 from taskfabric.domain.times import iso
 from taskfabric.services import keeper_verbs, policy, schedules, text
 from taskfabric.services.desk import Desk
 from taskfabric.services.keeping import need_service
+from taskfabric.services.routing import Routing
 from taskfabric.services.submit import Submitting
 from taskfabric.services.upkeep import CRON, Upkeep
 
@@ -32,6 +34,7 @@ class Cron:
         self._desk = desk
         self._upkeep = upkeep
         self._submitting = submitting
+        self._routing = Routing(desk)
 
     def tick(self, caller: Caller, verb: keeper_verbs.Tick) -> dict[str, Any]:
         """One look at every schedule. A schedule that cannot be read or submitted stops no other."""
@@ -70,6 +73,7 @@ class Cron:
                     "cron": s.cron,
                     "zone": s.zone,
                     "to": s.to,
+                    "for": s.for_ or None,
                     "title": s.title,
                     "enabled": s.enabled,
                     "next": iso(at) if s.enabled and (at := schedules.next_slot(s, now)) is not None else None,
@@ -117,9 +121,7 @@ class Cron:
             end = replace(slot, state=SlotState.MISSED, reason="it could not be submitted in time")
         else:
             try:
-                submitted = self._desk.board.submit(
-                    [self._task(caller, schedule, slot)], caller.stamp(), self._desk.rules.limits
-                )[0]
+                submitted = self._submitted(caller, schedule, slot)
                 end = replace(slot, state=SlotState.MADE, reason="", task_id=submitted.task.id)
             except Unavailable:
                 raise
@@ -129,10 +131,19 @@ class Cron:
         store.settle(end)
         return end
 
-    def _task(self, caller: Caller, schedule: Schedule, slot: Slot) -> NewTask:
-        rules = self._desk.rules
+    def _submitted(self, caller: Caller, schedule: Schedule, slot: Slot) -> Submitted:
         target = Target.parse(schedule.to)
         queue = self._submitting.resolve(caller, target)
+        new = self._task(caller, schedule, slot, (target, queue))
+        new, routed = self._routing.applied(new, (target, queue), asks=new.on_behalf_id)
+        made = self._desk.board.submit([new], caller.stamp(), self._desk.rules.limits)[0]
+        if routed is not None and made.created:
+            self._routing.say(made.task, routed)
+        return made
+
+    def _task(self, caller: Caller, schedule: Schedule, slot: Slot, place: tuple[Target, Queue]) -> NewTask:
+        rules = self._desk.rules
+        target, queue = place
         tier = schedule.tier or target.tier
         key = f"{schedule.name}/{iso(slot.at)}"
         return NewTask(
@@ -152,7 +163,17 @@ class Cron:
             key=key,
             body_hash=hashlib.sha256(key.encode()).digest(),
             trust=caller.principal.trust,
+            on_behalf_id=self._human(schedule),
         )
+
+    def _human(self, schedule: Schedule) -> int | None:
+        """The person whom the schedule is for. Raises BadInput where there is none of that name."""
+        if not schedule.for_:
+            return None
+        person = self._desk.person(schedule.for_)
+        if person is None or not person.is_human:
+            raise BadInput(f"there is no person called {schedule.for_[:40]!r}", next="`fabric user list` shows who is")
+        return person.id
 
 
 def _shown(slot: Slot) -> dict[str, Any]:

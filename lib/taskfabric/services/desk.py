@@ -18,6 +18,7 @@ from taskfabric.ports.files import Files
 from taskfabric.ports.journal import Journal
 from taskfabric.ports.ledger import Ledger
 from taskfabric.ports.projects import Projects
+from taskfabric.ports.router import Router
 from taskfabric.ports.signal import Signal
 from taskfabric.ports.standing import Standing
 
@@ -55,6 +56,7 @@ class FleetPorts:
     cards: Cards
     ledger: Ledger
     standing: Standing
+    router: Router
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,8 @@ class Doctor:
             wrong = [unreadable]
         for one in wrong:
             yield Check(name="schedules", state="warn", text=one.message, next=one.next)
+        well, said, better = self._desk.fleet.router.state()
+        yield Check(name="router", state="ok" if well else "warn", text=said, next=better)
         ago = self._upkeep.keeping.figures()["last_round_seconds"].get("keeper")
         if ago is None or ago > _SILENT:
             said = "has made no round yet" if ago is None else f"made its last round {ago:.0f} s ago"

@@ -24,6 +24,7 @@ from taskfabric.domain.task import Claimed, Task
 from taskfabric.ports.board import NewFile, Want
 from taskfabric.services import policy, text, verbs
 from taskfabric.services.desk import Desk
+from taskfabric.services.routing import Routing
 
 
 class Draining:
@@ -31,6 +32,7 @@ class Draining:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._routing = Routing(desk)
 
     # -- taking --------------------------------------------------------------------------------------
 
@@ -113,6 +115,7 @@ class Draining:
         note = text.needed_note(verb.note, self._desk.rules, "finishing")
         read = [(file.name, decoded(file, self._desk.rules.attachment)) for file in verb.attach]
         target = self._target(caller, verb)
+        self._routing.answered(caller, target, note)
         # Bytes in the store are nobody's until they are listed, and that is one transaction with the end.
         files = [NewFile(name=name, size=len(data), sha256=self._desk.files.put(data)) for name, data in read]
         return self._settle(caller, target, Done(note=note, verdict=verb.verdict), files)

@@ -161,21 +161,27 @@ class Fleet:
         )
         if name is None:
             raise not_found("reservation")
+        if verb.learned:
+            self._desk.ledger.learn(name, [one.value for one in verb.learned])
         if verb.ok:
-            self._answered(name)
+            self._answered(name, tried=verb.probe)
         return {"account": name}
 
-    def _answered(self, name: str) -> None:
+    def _answered(self, name: str, *, tried: bool) -> None:
         account, now = self._desk.ledger.account(name), self._desk.board.now()
+
         # A run that began before the wall was met says nothing about what lies behind it.
-        over = account.closed_until is not None and now >= account.closed_until
-        if not over and not account.overloads:
+        # The one that tried before the reset does.
+        def over(account: Account) -> bool:
+            if account.closed_until is None:
+                return False
+            return now >= account.closed_until or (tried and account.probe_until is not None)
+
+        if not over(account) and not account.overloads:
             return
 
         def decide(account: Account) -> Account:
-            if account.closed_until is not None and now < account.closed_until:
-                return account
-            return reopened(account)
+            return reopened(account) if account.closed_until is None or over(account) else account
 
         self._desk.ledger.change(name, decide, FABRIC)
 

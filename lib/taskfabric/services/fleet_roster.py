@@ -9,6 +9,7 @@ from taskfabric.domain.account import Account, reopened
 from taskfabric.domain.card import AgentCard, CardKind
 from taskfabric.domain.card_file import lint, lint_together
 from taskfabric.domain.errors import BadInput, Refused, not_found
+from taskfabric.domain.limit import Learned
 from taskfabric.domain.principal import Caller, Principal, Viewer
 from taskfabric.domain.quota import Used, resets, utc
 from taskfabric.domain.status import Status
@@ -77,6 +78,7 @@ class FleetRoster:
             "running": sum(worker.running for worker in live),
             "concurrency": card.concurrency,
             "quota": [_quota(used, look) for used in look.used.get(card.account_name, ())],
+            "learned": [_learned(one) for one in look.learned.get(card.account_name, ())],
             "workers": [_worker(worker, live=worker in live) for worker in look.workers.get(card.name, ())],
             "problem": look.deck.problems.get(card.name, "") or self._manning.problems.get(card.name, ""),
         }
@@ -202,6 +204,17 @@ def _quota(used: Used, look: Look) -> dict[str, Any]:
     }
 
 
+def _learned(one: Learned) -> dict[str, Any]:
+    """What the provider itself said of a window."""
+    return {
+        "window": one.window,
+        "used": round(one.used, 4),
+        "limit": one.amount,
+        "reset": utc(one.reset),
+        "seen": utc(one.seen),
+    }
+
+
 def _worker(worker: WorkerState, *, live: bool) -> dict[str, Any]:
     return {
         "instance": worker.instance,
@@ -236,6 +249,7 @@ def _unreadable(name: str, problem: str) -> dict[str, Any]:
         "running": 0,
         "concurrency": 0,
         "quota": [],
+        "learned": [],
         "workers": [],
         "problem": problem,
     }

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
-from taskfabric.domain.limit import Confidence, Limit, LimitClass
+from taskfabric.domain.limit import Confidence, Learned, Limit, LimitClass
 from taskfabric.ports.fabric import Verb
 from taskfabric.services.answers import plain
 from taskfabric.services.args import FenceArg, TaskId, Text, Word, sound
@@ -14,6 +14,25 @@ from taskfabric.services.args import FenceArg, TaskId, Text, Word, sound
 Count = Annotated[int, Field(ge=0, lt=2**53, strict=True)]
 Short = Annotated[str, AfterValidator(sound), Field(max_length=2000)]
 Fact = str | int | float | bool | None
+
+
+class LearnedArg(BaseModel):
+    """How full a provider's window is, as it travels."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    window: Annotated[str, AfterValidator(sound), Field(min_length=1, max_length=100)]
+    used: Annotated[float, Field(ge=0, le=1)]
+    amount: Annotated[int, Field(ge=1, lt=2**53, strict=True)] | None = None
+    reset: AwareDatetime | None = None
+
+    @property
+    def value(self) -> Learned:
+        return Learned(window=self.window, used=self.used, amount=self.amount, reset=self.reset)
+
+    @classmethod
+    def of(cls, learned: Learned) -> LearnedArg:
+        return cls(window=learned.window, used=learned.used, amount=learned.amount, reset=learned.reset)
 
 
 class LimitArg(BaseModel):
@@ -111,7 +130,8 @@ class Reserve(Verb[dict[str, Any]]):
 
 
 class Spent(Verb[dict[str, Any]]):
-    """After a run: what it cost in truth. ``ok`` False: the provider never answered, so nothing follows from it."""
+    """After a run: what it cost in truth. ``ok`` False: the provider never answered, so nothing follows from it.
+    ``probe``: the run tried whether a closed account is back. ``learned``: what the provider said of its windows."""
 
     method: ClassVar[str] = "fabric.spent"
     result = plain()
@@ -120,6 +140,8 @@ class Spent(Verb[dict[str, Any]]):
     units: Annotated[int, Field(ge=0, le=10**9, strict=True)] = 1
     usage: dict[Word, Count] = Field(default_factory=dict, max_length=50)
     ok: bool = True
+    probe: bool = False
+    learned: Annotated[tuple[LearnedArg, ...], Field(max_length=20)] = ()
 
 
 class Pause(Verb[dict[str, Any]]):

@@ -10,6 +10,7 @@ from taskfabric.domain.card import AgentCard, CardKind
 from taskfabric.domain.errors import BadInput, FabricError
 from taskfabric.domain.principal import Kind, Principal, ProjectRole, Stamp, Trust, Via
 from taskfabric.domain.queue import QueueKind
+from taskfabric.domain.target import costs_at_most
 from taskfabric.ports.credentials import NewPrincipal
 from taskfabric.services.desk import Desk
 
@@ -61,6 +62,7 @@ class Manning:
         """Raises BadInput where a name belongs to somebody else."""
         desk = self._desk
         agent = desk.credentials.principal(card.name)
+        able = (*card.capabilities, *costs_at_most(card.cost.value))
         if agent is None:
             agent = desk.credentials.add_principal(
                 NewPrincipal(
@@ -71,7 +73,7 @@ class Manning:
                     zone=card.zone,
                     owner_id=None if owner is None else owner.id,
                     tiers=card.tiers or None,
-                    capabilities=card.capabilities,
+                    capabilities=able,
                     concurrency=card.concurrency,
                 ),
                 FABRIC,
@@ -83,7 +85,7 @@ class Manning:
                 agent.id,
                 trust=card.trust,
                 tiers=card.tiers or None,
-                capabilities=card.capabilities,
+                capabilities=able,
                 concurrency=card.concurrency,
                 stamp=FABRIC,
             )

@@ -10,6 +10,7 @@ from typing import Final
 from taskfabric.domain.account import Account
 from taskfabric.domain.availability import Availability, Part, compose, opening, paused, switched_on, waking
 from taskfabric.domain.card import AgentCard, CardKind, Window
+from taskfabric.domain.limit import Learned
 from taskfabric.domain.quota import Span, Used, governed, resets, span_of, windows_of
 from taskfabric.domain.status import Hindrance, Reason
 from taskfabric.ports.cards import Deck
@@ -29,6 +30,7 @@ class Look:
     pauses: Mapping[str, Paused]
     used: Mapping[str, tuple[Used, ...]]  # by account, its windows
     workers: Mapping[str, tuple[WorkerState, ...]]  # by agent
+    learned: Mapping[str, tuple[Learned, ...]]  # by account, what its provider said
 
     def parts(self, card: AgentCard, at: datetime, *, who: str = "") -> list[Part]:
         """All parts of a(t) at this instant, for the worker ``who``."""
@@ -99,6 +101,7 @@ class Openings:
             accounts=desk.ledger.accounts(),
             pauses=desk.standing.pauses(),
             workers=self._workers(),
+            learned=desk.ledger.learned(),
             used={name: tuple(desk.ledger.used(name, self.spans(deck, name, now))) for name in names},
         )
 

@@ -13,6 +13,7 @@ from taskfabric.ports.board import Edit, Place
 from taskfabric.services import policy, text, verbs
 from taskfabric.services.desk import Desk
 from taskfabric.services.drain import decoded
+from taskfabric.services.routing import Routing
 
 _UNTAKEN = (Status.READY, Status.HELD, Status.BACKLOG)
 
@@ -106,7 +107,10 @@ class Deciding:
         )
         if change == Edit():
             raise BadInput("nothing to change was given", next="give --title, --priority, --score, --due or --tag")
-        return self._desk.board.edit(task.id, change, caller.stamp())
+        edited = self._desk.board.edit(task.id, change, caller.stamp())
+        if task.status is Status.HELD and (change.score or change.tier):
+            Routing(self._desk).rated(edited)
+        return edited
 
     def _may_edit(self, caller: Caller, task: Task, *, rates: bool) -> None:
         policy.refuse_own_line(self._desk, caller, task.id, "editing")

@@ -22,7 +22,7 @@ from taskfabric.domain.times import duration, zone_of
 
 MOST: Final = 1000  # slots of one schedule that are looked at in one tick
 
-_KEYS: Final = tuple(field.name for field in fields(Schedule) if field.name != "name")
+_KEYS: Final = tuple(field.name.rstrip("_") for field in fields(Schedule) if field.name != "name")
 _MUST: Final = ("cron", "title", "to")
 
 
@@ -59,7 +59,7 @@ def _schedule(name: str, table: Mapping[str, Any], source: str) -> Schedule:
             raise BadInput(f"{where} needs {key}, a text", schedule=name)
     cron = str(table["cron"])
     try:
-        made = Schedule(name=name, **{key: _value(key, value) for key, value in table.items()})
+        made = Schedule(name=name, **{_field(key): _value(key, value) for key, value in table.items()})
         zone = zone_of(made.zone)
         Target.parse(made.to)
         next(CronSim(made.cron, datetime(2026, 1, 1, tzinfo=zone)))
@@ -74,6 +74,10 @@ def _schedule(name: str, table: Mapping[str, Any], source: str) -> Schedule:
     except BadInput as error:
         raise BadInput(f"{where}: {error.message}", next=error.next, schedule=name) from error
     return made
+
+
+def _field(key: str) -> str:
+    return "for_" if key == "for" else key  # a word of Python
 
 
 def _value(key: str, value: Any) -> Any:
@@ -94,6 +98,8 @@ def _value(key: str, value: Any) -> Any:
             return Missed(value)
         case "overlap" if value in set(Overlap):
             return Overlap(value)
+        case "for" if isinstance(value, str) and NAME.fullmatch(value):
+            return value
         case "cron" | "title" | "to" | "zone" | "description" if isinstance(value, str):
             return value
     raise BadInput(f"{key} cannot be {value!r:.60}", next=_EXPECTED.get(key, "write a text"))
@@ -106,6 +112,7 @@ _EXPECTED: Final = {
     "needs": "a list of texts",
     "tags": "a list of texts",
     "refs": "a list of texts",
+    "for": "the name of a person",
     "grace": 'a duration such as "10m"',
     "missed": "one of " + ", ".join(Missed),
     "overlap": "one of " + ", ".join(Overlap),

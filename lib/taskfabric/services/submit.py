@@ -11,6 +11,7 @@ from typing import assert_never
 
 from taskfabric.domain.ancestry import inherited
 from taskfabric.domain.errors import BadInput, Refused
+from taskfabric.domain.letter import NOTIFY
 from taskfabric.domain.principal import Caller, Trust, Viewer
 from taskfabric.domain.queue import Queue, QueueKind
 from taskfabric.domain.target import Target, TargetKind, checked_need, checked_tier, checked_trust
@@ -18,6 +19,7 @@ from taskfabric.domain.task import NewTask, Submitted, Task
 from taskfabric.domain.tier import TIERS, score_hold, tier_of
 from taskfabric.services import policy, text, verbs
 from taskfabric.services.desk import Desk
+from taskfabric.services.routing import Routed, Routing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,7 @@ class Submitting:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._routing = Routing(desk)
 
     def one(self, caller: Caller, verb: verbs.Submit) -> Submitted:
         return self._put(caller, [verb])[0]
@@ -46,6 +49,7 @@ class Submitting:
         origins: dict[int | None, Origin] = {}
         places: dict[str, tuple[Target, Queue]] = {}
         new: list[NewTask] = []
+        routed: dict[int, Routed] = {}
         for verb in wanted:
             if verb.to not in places:
                 target = Target.parse(verb.to)
@@ -53,8 +57,16 @@ class Submitting:
             parent = self._parent_of(caller, verb)
             if parent not in origins:
                 origins[parent] = self._origin(caller, parent)
-            new.append(self._new(caller, verb, places[verb.to], origins[parent]))
-        return self._desk.board.submit(new, caller.stamp(), self._desk.rules.limits)
+            made = self._new(caller, verb, places[verb.to], origins[parent])
+            made, decided = self._routing.applied(made, places[verb.to], asks=origins[parent].on_behalf_id)
+            if decided is not None:
+                routed[len(new)] = decided
+            new.append(made)
+        submitted = self._desk.board.submit(new, caller.stamp(), self._desk.rules.limits)
+        for place, decided in routed.items():
+            if submitted[place].created:
+                self._routing.say(submitted[place].task, decided)
+        return submitted
 
     def _new(self, caller: Caller, verb: verbs.Submit, place: tuple[Target, Queue], origin: Origin) -> NewTask:
         rules = self._desk.rules
@@ -76,7 +88,7 @@ class Submitting:
             tier=tier_of(verb.score, tier, rules.thresholds),
             needs=needs,
             required_trust=max(asked, below, target.trust or Trust.UNTRUSTED),
-            tags=text.tags(verb.tags, rules),
+            tags=text.tags((*verb.tags, NOTIFY) if verb.notify else verb.tags, rules),
             refs=text.refs(verb.refs, rules),
             reference=verb.reference,
             due=text.instant(verb.due, "due"),

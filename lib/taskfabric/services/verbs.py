@@ -119,6 +119,7 @@ class Submit(Verb[Submitted]):
     key_scope: Literal["life", "open"] = "life"
     backlog: bool = False
     human_verify: bool = False
+    notify: bool = False  # a letter to the submitter (for an agent, its human) when it has ended
 
 
 class SubmitMany(Verb[list[Submitted]]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from psycopg.types.json import Jsonb
@@ -11,6 +12,7 @@ from psycopg.types.json import Jsonb
 from taskfabric.db.pool import Connection, Database
 from taskfabric.domain.account import Account
 from taskfabric.domain.availability import Part
+from taskfabric.domain.limit import Learned
 from taskfabric.domain.principal import Stamp
 from taskfabric.domain.quota import Span, Used, utc
 from taskfabric.ports.ledger import Spending
@@ -26,15 +28,33 @@ SELECT coalesce(sum({unit}), 0)::bigint AS amount,
        min(at) FILTER (WHERE {unit} > 0) AS oldest
   FROM spendings WHERE account = %s AND at > %s
 """
+_LEARN: Final = """
+INSERT INTO learned_limits (account, quota_window, used, amount, reset) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (account, quota_window) DO UPDATE SET used = excluded.used, amount = excluded.amount,
+    reset = excluded.reset, seen = excluded.seen
+"""
+# Without a reset it is of a short window: soon nothing is known any more.
+_LEARNED: Final = """
+SELECT * FROM learned_limits WHERE coalesce(reset, seen + interval '1 hour') > fabric_now()
+ ORDER BY account, quota_window
+"""
 _PRUNE_EVERY: Final = 3600.0  # seconds
 _COLUMN: Final = {"runs": "units", "tokens": "tokens", "cents": "cents"}
 
 
 class PostgresLedger:
-    """``ports.ledger.Ledger`` over the tables accounts and spendings. What no window reaches back to is removed."""
+    """``ports.ledger.Ledger`` over the tables accounts, spendings and learned_limits. What was spent is kept for
+    ``keep``, which is longer than any window reaches back."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        keep: timedelta = timedelta(days=100),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._database = database
+        self._keep = keep
         self._clock = clock
         self._pruned = clock()
 
@@ -106,8 +126,30 @@ class PostgresLedger:
             )
             if self._clock() - self._pruned >= _PRUNE_EVERY:
                 self._pruned = self._clock()
-                conn.execute("DELETE FROM spendings WHERE at < fabric_now() - interval '100 days'")
+                conn.execute("DELETE FROM spendings WHERE at < fabric_now() - %s", (self._keep,))
         return None if row is None else str(row["account"])
+
+    def learn(self, account: str, windows: Sequence[Learned]) -> None:
+        """The latest that the provider said of each of these windows is kept."""
+        with self._database.transaction() as conn:
+            conn.execute("SET LOCAL synchronous_commit = off")  # it says so again with its next answer
+            for one in sorted(windows, key=lambda one: one.window):  # in one order, so that two never wait in a ring
+                conn.execute(_LEARN, (account, one.window, one.used, one.amount, one.reset))
+
+    def learned(self) -> dict[str, tuple[Learned, ...]]:
+        """What providers said of windows that have not been reset since, by account."""
+        found: dict[str, tuple[Learned, ...]] = {}
+        with self._database.connection() as conn:
+            for row in every(conn, _LEARNED):
+                window = Learned(
+                    window=row["quota_window"],
+                    used=row["used"],
+                    amount=row["amount"],
+                    reset=row["reset"],
+                    seen=row["seen"],
+                )
+                found[row["account"]] = (*found.get(row["account"], ()), window)
+        return found
 
 
 def _held(conn: Connection, name: str) -> Account:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from taskfabric.db.pool import Connection, Database
 from taskfabric.domain.journal import Cursor
-from taskfabric.domain.letter import Happening, Letter, LetterState, NewLetter
+from taskfabric.domain.letter import NOTIFY, Happening, Letter, LetterState, NewLetter
 
 # Never past the oldest running transaction: what it writes would stand in front of the cursor afterwards.
 _NEW: Final = """
@@ -22,14 +22,18 @@ SELECT t.id, t.title, l.priority, CASE WHEN q.kind = 'inbox' THEN q.owner_id END
        t.is_active AND t.status IN ('ready', 'backlog', 'held', 'working', 'waiting'),
        EXISTS (SELECT FROM task_has_links x WHERE x.opposite_task_id = t.id AND x.link_id = 3 AND x.state = 'open')
        OR EXISTS (SELECT FROM tasks p WHERE p.id = t.parent_id AND p.status = 'waiting'),
-       t.asked_id, t.interlocutor_id
+       t.asked_id, t.interlocutor_id,
+       CASE WHEN t.has_tags AND %(kind)s = ANY(%(ends)s) AND EXISTS (
+                SELECT FROM task_has_tags h JOIN tags g ON g.id = h.tag_id WHERE h.task_id = t.id AND g.name = %(tag)s)
+            THEN coalesce(t.interlocutor_id, t.creator_id) END
   FROM tasks t JOIN lanes l ON l.id = t.lane_id LEFT JOIN queues q ON q.project_id = t.project_id
  WHERE t.id = %(task)s
     OR %(kind)s = 'waiting' AND t.parent_id = %(task)s
     OR %(kind)s = 'submitted' AND t.id IN (SELECT x.opposite_task_id FROM task_has_links x
                                             WHERE x.task_id = %(task)s AND x.link_id = 3 AND x.state = 'open')
 """
-_KINDS: Final = frozenset({"submitted", "waiting", "asked", "held", "told"})
+_ENDS: Final = ("done", "dead", "rejected", "cancelled")
+_KINDS: Final = frozenset({"submitted", "waiting", "asked", "held", "told", *_ENDS})
 _LETTER: Final = (
     "o.id, u.username, o.subject, o.body, o.reason, o.task_id, o.state, o.attempts, o.due, o.created, o.sent, o.error"
 )
@@ -57,7 +61,8 @@ class OutboxStore:
             for xid, id_, kind, actor, task, data in conn.execute(_NEW, (row[0], row[1], limit)).fetchall():
                 after = Cursor(xid=int(xid), id=id_)
                 if kind in _KINDS and task is not None:
-                    rows = conn.execute(_ABOUT, {"task": task, "kind": kind}).fetchall()
+                    values = {"task": task, "kind": kind, "ends": list(_ENDS), "tag": NOTIFY}
+                    rows = conn.execute(_ABOUT, values).fetchall()
                     found += [_happening(id_, kind, actor, about, data) for about in rows]
         return found, before, after
 
@@ -112,7 +117,7 @@ class OutboxStore:
 
 
 def _happening(event_id: int, kind: str, actor: int, about: tuple[Any, ...], data: dict[str, Any]) -> Happening:
-    task, title, priority, inbox_of, is_open, gates, asked, behalf = about
+    task, title, priority, inbox_of, is_open, gates, asked, behalf, notify = about
     return Happening(
         event_id=event_id,
         kind=kind,
@@ -125,6 +130,7 @@ def _happening(event_id: int, kind: str, actor: int, about: tuple[Any, ...], dat
         gates=gates,
         asked_id=asked,
         behalf_id=behalf,
+        notify=notify,
         to=tuple(data.get("to", ())) if kind == "told" else (),
         matter=str(data.get("matter") or data.get("rule") or ""),
     )

@@ -50,17 +50,20 @@ _PRUNE_EVERY: Final = 600.0  # seconds
 
 
 class PostgresStanding:
-    """``ports.standing.Standing``. Output is kept for ``keep`` and removed by whoever writes some."""
+    """``ports.standing.Standing``. Output is kept for ``keep``, what workers reported for ``reports``; what is older is
+    removed by whoever writes some output."""
 
     def __init__(
         self,
         database: Database,
         *,
         keep: timedelta = timedelta(days=14),
+        reports: timedelta = timedelta(days=7),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
         self._keep = keep
+        self._reports = reports
         self._clock = clock
         self._lock = threading.Lock()
         self._pruned = float("-inf")
@@ -174,7 +177,7 @@ class PostgresStanding:
         try:
             with self._database.transaction() as conn:
                 conn.execute(_PRUNE, (self._keep,))
-                conn.execute("DELETE FROM worker_reports WHERE seen < fabric_now() - interval '7 days'")
+                conn.execute("DELETE FROM worker_reports WHERE seen < fabric_now() - %s", (self._reports,))
         except Unavailable as error:
             log.warning("old output not removed reason=%s", error.message)
 

@@ -113,7 +113,7 @@ def find(conn: Connection, names: Names, wanted: Filter, viewer: Viewer) -> list
             conditions.append(f"t.{column} = %({column})s")
             values[column] = value
     if wanted.involves_id is not None:
-        conditions.append("%(involves)s IN (t.creator_id, t.owner_id, t.asked_id)")
+        conditions.append("%(involves)s IN (t.creator_id, t.owner_id, t.asked_id, t.interlocutor_id)")
         values["involves"] = wanted.involves_id
     if wanted.overdue:
         conditions.append("t.is_active AND t.date_due < (SELECT fabric_now()) AND t.status <> 'done'")

@@ -61,8 +61,14 @@ def _row(ctx: Context, agent: Shape) -> list[str]:
         until,
         depth,
         runs,
-        ", ".join(_left(ctx, quota) for quota in agent["quota"]),
+        ", ".join([*(_left(ctx, quota) for quota in agent["quota"]), *(_said(ctx, one) for one in agent["learned"])]),
     ]
+
+
+def _said(ctx: Context, one: Shape) -> str:
+    """What the provider says is left of a window of its own."""
+    reset = f" until {ctx.out.when(one['reset'])}" if one["reset"] else ""
+    return f"{1 - one['used']:.0%} ({one_line(one['window'])}, says the provider{reset})"
 
 
 def _left(ctx: Context, quota: Shape) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import base64
 import os
+import threading
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,12 @@ def _add_list(parser: Parser) -> None:
     parser.add_argument(
         "--status", metavar="S", action="append", help=f"{_STATUSES}; repeatable; default: all open ones"
     )
-    parser.add_argument("--mine", action="store_true", default=None, help="only what you submitted, hold or are asked")
+    parser.add_argument(
+        "--mine",
+        action="store_true",
+        default=None,
+        help="only what you submitted, hold, are asked, or what is done on your behalf",
+    )
     parser.add_argument("--overdue", action="store_true", default=None, help="only what is past its due time")
     parser.add_argument("--limit", metavar="N", type=int, default=1000, help="at most so many, default 1000")
 
@@ -101,7 +107,9 @@ def _show(ctx: Context, args: argparse.Namespace) -> int:
 
 def _add_log(parser: Parser) -> None:
     _ref(parser)
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as it happens, until interrupted")
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="go on as it happens, with what the run says, until interrupted"
+    )
 
 
 def _log(ctx: Context, args: argparse.Namespace) -> int:
@@ -115,10 +123,44 @@ def _log(ctx: Context, args: argparse.Namespace) -> int:
         _log_line(ctx, kind, shape)
     if args.follow:
         ctx.out.flush()
-        seen = {entry["id"] for entry in thread["thread"]}
-        for event in ctx.board.follow(cursor, task=thread["id"]):
-            _follow(ctx, event, thread["id"], seen)
+        _follow_on(ctx, thread, cursor)
     return 0
+
+
+def _follow_on(ctx: Context, thread: Shape, cursor: str) -> None:
+    """Events and the run's output as they come, each whole: two threads print in turns."""
+    from taskfabric.surfaces.cli.output_of_run import Output, listen
+    from taskfabric.surfaces.cli.where import connect
+
+    seen, stop, turn = {entry["id"] for entry in thread["thread"]}, threading.Event(), threading.Lock()
+
+    def show(chunk: Shape) -> None:
+        with turn:
+            _chunk_line(ctx, chunk)
+
+    with connect(ctx.where) as line:
+        output = Output(line, thread["id"])
+        if thread["status"] != "working":
+            output.skip()  # of a run that has ended the thread tells what came of it
+        speaker = threading.Thread(target=listen, args=(output, show, stop), name="output", daemon=True)
+        speaker.start()
+        try:
+            for event in ctx.board.follow(cursor, task=thread["id"]):
+                with turn:
+                    _follow(ctx, event, thread["id"], seen)
+        finally:
+            stop.set()
+            speaker.join(5)
+
+
+def _chunk_line(ctx: Context, chunk: Shape) -> None:
+    """A piece of a run's output: for people its lines, marked as such."""
+    if ctx.out.as_json:
+        ctx.out.json({"type": "chunk", **chunk})
+    else:
+        for line in chunk["text"].splitlines():
+            ctx.out.line(ctx.out.paint(f"  │ {one_line(line)}", "red" if chunk["stream"] != "out" else "dim"))
+    ctx.out.flush()
 
 
 def _events(ctx: Context, task: int) -> tuple[list[Shape], str]:

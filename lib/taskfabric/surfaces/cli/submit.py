@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from taskfabric.domain.errors import BadInput, FabricError, NeedsHuman, WaitedOut
 from taskfabric.surfaces.cli.command import Command, Context, Parser, Shape, split_words
+from taskfabric.surfaces.cli.output import one_line
 
 FINISHED_WELL: Final = ("done", "verified")
 _FINISHED: Final = (*FINISHED_WELL, "dead", "cancelled", "rejected", "record")
@@ -21,7 +22,7 @@ def add(parser: Parser) -> None:
     parser.add_argument("title", metavar="TITLE", help="what is wanted, in one line")
     parser.add_argument("--spec", metavar="FILE", help="the description, Markdown; - reads standard input")
     parser.add_argument(
-        "--to", metavar="TARGET", help="a name, pool, auto, or any:tier=large,needs=tools,trust=trusted; default: pool"
+        "--to", metavar="TARGET", help="a name, pool, auto, or any:tier=large,needs=tools,cost=flat; default: pool"
     )
     parser.add_argument("--priority", metavar="N", type=int, help="0 to 3, default 1")
     parser.add_argument("--score", metavar="N", type=int, help="effort, on the Fibonacci scale")
@@ -46,6 +47,7 @@ def add(parser: Parser) -> None:
     parser.add_argument("--reference", metavar="TEXT", help="a reference of your own")
     parser.add_argument("--backlog", action="store_true", default=None, help="into Backlog instead of Ready")
     parser.add_argument("--human-verify", action="store_true", default=None, help="only a human may close it")
+    parser.add_argument("--notify", action="store_true", default=None, help="send me a letter when it has ended")
     parser.add_argument(
         "--wait",
         metavar="SECONDS",
@@ -78,6 +80,7 @@ def run(ctx: Context, args: argparse.Namespace) -> int:
         key_scope=args.key_scope,
         backlog=args.backlog,
         human_verify=args.human_verify,
+        notify=args.notify,
     )
     if not ctx.out.as_json:
         there = "" if task["created_now"] else f" (already there, {task['status']})"
@@ -101,12 +104,12 @@ def wait_for(ctx: Context, task: Shape, limit: float | None) -> Shape:
     while task["status"] not in _FINISHED and not _asks(task):
         left = _PIECE if deadline is None else min(_PIECE, deadline - time.monotonic())
         if left < 0:
-            raise _ran_out(task)
+            raise _ran_out(ctx, task)
         got: dict[str, Any] = ctx.ask("wait", task=task["id"], timeout=left)
         if got["task"] is not None:
             task = got["task"]
         if not got["happened"] and deadline is not None and time.monotonic() >= deadline:
-            raise _ran_out(task)
+            raise _ran_out(ctx, task)
     if task["status"] in FINISHED_WELL:
         return task
     number, status = task["id"], task["status"]
@@ -132,12 +135,21 @@ def _asks(task: Shape) -> bool:
     return task["status"] == "waiting" and bool({"needs-input", "needs-auth"} & set(task["tags"]))
 
 
-def _ran_out(task: Shape) -> WaitedOut:
+def _ran_out(ctx: Context, task: Shape) -> WaitedOut:
+    """With what the task is doing at this moment."""
+    why: Shape = ctx.ask("why", task=task["id"])
+    now, first, claimers = why["task"], why["first"], ", ".join(one_line(name) for name in why["claimers"])
+    if first is not None:
+        until = f" until {ctx.out.when(first['until'], zone=True)}" if first["until"] else ""
+        doing = f"{one_line(ctx.out.local(first['text']))}{until}"
+    else:
+        doing = f"{claimers} may take it" if claimers else "nobody has taken it yet"
     return WaitedOut(
-        f"#{task['id']} is still {task['status']}",
-        next=f"it goes on; `fabric why {task['id']}` tells what it waits for",
-        task=task["id"],
-        status=task["status"],
+        f"#{now['id']} is still {now['status']}: {doing}",
+        next=f"it goes on; `fabric log {now['id']} --follow` shows what happens",
+        task=now["id"],
+        status=now["status"],
+        doing=doing,
     )
 
 
