@@ -26,6 +26,7 @@ __all__ = ["TYPES", "VARIABLES", "Settings", "fabric_home", "load"]
 
 Bytes = NewType("Bytes", int)
 Dsn = NewType("Dsn", str)  # shown with its password hidden
+Secret = NewType("Secret", str)  # never shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +134,7 @@ class Auth:
     cache: timedelta
     pin_tries: int
     pin_lock: timedelta
+    app_token: Secret  # of the user ``jsonrpc`` of Kanboard's API; "" = there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +158,15 @@ class Router:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """Where changes of cards are told, as Kanboard tells them."""
+
+    url: str  # "" = nowhere
+    token: Secret
+    allow_private: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
     """What the programs write down, and how much of it is kept."""
 
@@ -176,6 +187,7 @@ class Settings:
     auth: Auth
     keeper: Keeper
     router: Router
+    webhook: Webhook
     log: Log
 
     def show(self) -> dict[str, object]:
@@ -200,6 +212,8 @@ def _shown(value: object) -> dict[str, object]:
             shape[field.name] = show_size(item)
         elif hints[field.name] is Dsn:
             shape[field.name] = redact(item)
+        elif hints[field.name] is Secret:
+            shape[field.name] = "(set, not shown)" if item else ""
         elif isinstance(item, tuple):
             shape[field.name] = list(item)
         else:
@@ -252,6 +266,13 @@ def _dsn(raw: object) -> Dsn:
     return Dsn(text)
 
 
+def _secret(raw: object) -> Secret:
+    text = _string(raw)
+    if text and not re.fullmatch(r"[\x21-\x7e]{32,128}", text):
+        raise ValueError('"" or 32 to 128 characters without a space')
+    return Secret(text)
+
+
 _READERS: Final[Mapping[object, Callable[[object], object]]] = {
     str: _string,
     bool: _boolean,
@@ -260,6 +281,7 @@ _READERS: Final[Mapping[object, Callable[[object], object]]] = {
     timedelta: lambda raw: raw if isinstance(raw, timedelta) else duration(_string(raw)),
     Bytes: lambda raw: size(_string(raw)),
     Dsn: _dsn,
+    Secret: _secret,
     tuple[int, ...]: _integers,
     LogLevel: lambda raw: _one_of(LogLevel, raw),
     LogFormat: lambda raw: _one_of(LogFormat, raw),
@@ -397,7 +419,7 @@ def _read(path: str, kind: type[_Value], raw: _Raw) -> _Value:
     try:
         value = _READERS[kind](raw.value)
     except ValueError as error:
-        given = redact(repr(raw.value))[:80]
+        given = "what was given" if kind is Secret else redact(repr(raw.value))[:80]
         raise BadInput(f"{raw.source}: {path} must be {error}, not {given}", setting=path, source=raw.source) from error
     return value  # type: ignore[return-value]  # the reader in the table under a type returns that type
 
@@ -461,6 +483,10 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         (settings.router.threshold <= 1, "router.threshold must lie between 0 and 1"),
         (limits.title >= 1, "limits.title must be at least 1"),
         (auth.failures_before_delay >= 1, "auth.failures_before_delay must be at least 1"),
+        (
+            re.fullmatch(r"(?:https?://[^\s/@?#]+(?:[/?]\S*)?)?", settings.webhook.url) is not None,
+            'webhook.url must be "" or an address that begins with http:// or https://',
+        ),
         (auth.pin_tries >= 1, "auth.pin_tries must be at least 1"),
         (
             timedelta(seconds=1) <= settings.keeper.every <= board.lease,

@@ -15,8 +15,14 @@ from typing import Final
 
 from taskfabric import __version__, assets
 from taskfabric.boards.native.board import BoardRules, NativeBoard
+from taskfabric.boards.native.cards.store import NativeAnnex, NativeFaces
+from taskfabric.boards.native.dossier import NativeDossiers
+from taskfabric.boards.native.furniture import NativeFurniture
+from taskfabric.boards.native.groups import NativeGroups
 from taskfabric.boards.native.journal import NativeJournal
 from taskfabric.boards.native.keeping import NativeKeeping
+from taskfabric.boards.native.labels import NativeLabels
+from taskfabric.boards.native.places import NativePlaces
 from taskfabric.boards.native.projects import NativeProjects
 from taskfabric.db import backup as saving
 from taskfabric.db.backup import Restored
@@ -26,7 +32,7 @@ from taskfabric.db.pool import Database
 from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.errors import BadInput
 from taskfabric.domain.outcome import Backoff, Bounds
-from taskfabric.domain.principal import AppRole, Kind, Principal, ProjectRole, Stamp, Trust, Via
+from taskfabric.domain.principal import APP_TOKEN, AppRole, Kind, Principal, ProjectRole, Stamp, Trust, Via
 from taskfabric.domain.queue import Queue, QueueKind
 from taskfabric.domain.target import checked_name
 from taskfabric.ports.board import Board
@@ -35,16 +41,19 @@ from taskfabric.ports.files import Files
 from taskfabric.ports.journal import Journal
 from taskfabric.ports.projects import Projects
 from taskfabric.router.judge import Judge
-from taskfabric.services.desk import FleetPorts, Rules
+from taskfabric.services.desk import FleetPorts, KanboardPorts, Rules
 from taskfabric.services.hallway import Hallway
 from taskfabric.services.upkeep import Upkeep
-from taskfabric.settings import Settings
+from taskfabric.settings import Settings, Webhook
 from taskfabric.stores.cards import CardFolder
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.files import FileStore
+from taskfabric.stores.followers import FollowerStore
+from taskfabric.stores.hooks import WebhookSender
 from taskfabric.stores.ledger import PostgresLedger
 from taskfabric.stores.notifier import AppriseNotifier
 from taskfabric.stores.outbox import OutboxStore
+from taskfabric.stores.register import PostgresRegister
 from taskfabric.stores.signal import Bus
 from taskfabric.stores.slots import SlotStore
 from taskfabric.stores.standing import PostgresStanding
@@ -96,6 +105,7 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         signal=signal,
         upkeep=upkeep(database, signal, home),
         fleet=fleet(database, home, settings),
+        kanboard=kanboard(database, board, projects, credentials, signal, settings.webhook),
         rules=rules(settings),
         version=__version__,
     )
@@ -121,6 +131,35 @@ def fleet(database: Database, home: Path, settings: Settings) -> FleetPorts:
         ledger=PostgresLedger(database, keep=journal.spending_retention),
         standing=PostgresStanding(database, keep=journal.chunk_retention, reports=journal.report_retention),
         router=Judge(lambda: routes_text(home), threshold=router.threshold, encoder=router.encoder),
+    )
+
+
+def kanboard(
+    database: Database,
+    board: NativeBoard,
+    projects: NativeProjects,
+    credentials: PostgresCredentials,
+    signal: Bus,
+    webhook: Webhook,
+) -> KanboardPorts:
+    """What Kanboard's API stands on besides the board itself."""
+    layout = board.names.forget_layout
+
+    def members(project_id: int | None) -> None:
+        projects.forget()
+        layout(project_id)
+
+    return KanboardPorts(
+        places=NativePlaces(database),
+        dossiers=NativeDossiers(database, changed=members),
+        furniture=NativeFurniture(database, changed=layout),
+        groups=NativeGroups(database, changed=members),
+        labels=NativeLabels(database),
+        register=PostgresRegister(database, changed=credentials.forget),
+        faces=NativeFaces(database, board.names, signal),
+        annex=NativeAnnex(database, board.names, signal),
+        followers=FollowerStore(database),
+        hooks=WebhookSender(webhook.url, webhook.token, allow_private=webhook.allow_private),
     )
 
 
@@ -175,6 +214,28 @@ def service_token(house: House, name: str, kept: str = "") -> str:
     house.credentials.revoke_all(found.id, SYSTEM)
     token, _ = house.credentials.create_token(found.id, name="this machine", via=Via.TOKEN, stamp=SYSTEM)
     return token
+
+
+def app_token(house: House, secret: str) -> None:
+    """The app token of Kanboard's API is this one; with "" there is none, and an earlier one is worth nothing.
+
+    Raises BadInput if somebody else is called ``jsonrpc``, or the secret is somebody's token."""
+    found = house.credentials.principal(APP_TOKEN)
+    if found is not None and found.kind is not Kind.SERVICE:
+        raise BadInput(f"{APP_TOKEN} is the app token's name, and there is an account of that name", name=APP_TOKEN)
+    known = house.credentials.authenticate(secret) if secret else None
+    if known is not None and known.principal.is_app:
+        return
+    if known is not None:
+        raise BadInput("auth.app_token is a token of an account here", next="choose another secret")
+    if found is not None:
+        house.credentials.revoke_all(found.id, SYSTEM)
+    if not secret:
+        return
+    if found is None:
+        new = NewPrincipal(name=APP_TOKEN, kind=Kind.SERVICE, trust=Trust.TRUSTED)
+        found = house.credentials.add_principal(new, SYSTEM)
+    house.credentials.create_token(found.id, name="auth.app_token", via=Via.TOKEN, stamp=SYSTEM, secret=secret)
 
 
 def worker_token(house: House, name: str, kept: str = "") -> str:
@@ -357,6 +418,7 @@ __all__ = [
     "Ground",
     "House",
     "Restored",
+    "app_token",
     "backup",
     "build",
     "cluster_at",

@@ -36,6 +36,9 @@ _LATER: Final = (
     *("task_has_tags", "task_has_links", "task_has_files", "task_has_metadata", "late_results", "journal", "restores"),
     *("accounts", "spendings", "learned_limits", "pauses", "worker_reports", "chunks"),
     *("turns", "told", "digests", "schedules", "schedule_slots", "outbox"),
+    *("task_faces", "subtasks", "subtask_time_tracking", "task_has_external_links", "actions", "action_has_params"),
+    *("webhooks",),
+    *("project_has_categories", "groups", "group_has_users", "project_has_groups", "project_has_files"),
 )
 
 

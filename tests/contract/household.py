@@ -36,7 +36,7 @@ from taskfabric.services.verbs import FenceArg, RunToken
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.files import FileStore
 from taskfabric.testing import TestClock
-from taskfabric.wiring import SYSTEM, House, fleet, upkeep
+from taskfabric.wiring import SYSTEM, House, fleet, kanboard, upkeep
 from tests.contract.ground import Ground, Server
 
 POOL: Final = "pool"
@@ -107,6 +107,14 @@ class Household:
             signal=self.ground.bus,
             upkeep=upkeep(self.ground.database, self.ground.bus, self.ground.home),
             fleet=fleet(self.ground.database, self.ground.home, self.ground.settings),
+            kanboard=kanboard(
+                self.ground.database,
+                self.board,
+                self.projects,
+                self.credentials,
+                self.ground.bus,
+                self.ground.settings.webhook,
+            ),
             rules=rules,
             version="0",
         )

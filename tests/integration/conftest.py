@@ -17,7 +17,8 @@ from taskfabric.domain.queue import Queue, QueueKind
 from taskfabric.domain.task import Claimed, NewTask, Task
 from taskfabric.ports.board import Want
 from taskfabric.stores.signal import Bus
-from taskfabric.testing import TestDatabase
+from taskfabric.testing import TestDatabase, TestServer
+from tests.integration.board_api import BoardApi, board_api
 
 LEASE = timedelta(minutes=10)
 
@@ -76,6 +77,13 @@ class Rig:
 
     def task(self, task_id: int) -> Task:
         return self.board.get(task_id, None)
+
+
+@pytest.fixture(scope="session")
+def shared_api(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardApi]:
+    """Kanboard's API of one fabric for all tests of this process; each makes its own projects."""
+    with server.database() as fresh, board_api(fresh.dsn, tmp_path_factory.mktemp("kanboard")) as api:
+        yield api
 
 
 @pytest.fixture

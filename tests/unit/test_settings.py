@@ -225,6 +225,16 @@ def test_show_hides_passwords(tmp_path: Path) -> None:
     assert shown["database"] == "postgresql://db/x?password=***&a=b"
 
 
+def test_the_app_token_is_never_shown(tmp_path: Path) -> None:
+    token = "a-token-of-forty-characters-or-so-hunter2"
+    held = load(tmp_path, env={"FABRIC_AUTH_APP_TOKEN": token})
+    assert held.auth.app_token == token
+    assert "hunter2" not in repr(held.show())
+    error = refusal(tmp_path, env={"FABRIC_AUTH_APP_TOKEN": "hunter2"})
+    assert "32 to 128 characters" in error.message
+    assert "hunter2" not in repr(error.to_json())
+
+
 def test_a_refusal_hides_passwords(tmp_path: Path) -> None:
     error = refusal(tmp_path, env={"FABRIC_BOARD": "mysql://me:hunter2@db/fabric"})
     assert "hunter2" not in repr(error.to_json())

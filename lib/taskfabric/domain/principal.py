@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from typing import Final
 
 from taskfabric.domain.lease import Fence
+
+APP_TOKEN: Final = "jsonrpc"  # the principal behind the app token of Kanboard's API
 
 
 class Trust(IntEnum):
@@ -84,6 +87,11 @@ class Principal:
     def is_admin(self) -> bool:
         return self.role is AppRole.ADMIN
 
+    @property
+    def is_app(self) -> bool:
+        """True for the app token: it reaches every project, and decides, answers and verifies nothing."""
+        return self.kind is Kind.SERVICE and self.name == APP_TOKEN
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRef:
@@ -152,6 +160,7 @@ class Viewer:
 
 
 __all__ = [
+    "APP_TOKEN",
     "AppRole",
     "Caller",
     "Fence",

@@ -251,6 +251,8 @@ class NewTask:
     parent: int | None = None
     after: tuple[int, ...] = ()  # blocked by these
     backlog: bool = False  # to Backlog instead of Ready
+    column_id: int | None = None  # to this very column instead
+    swimlane_id: int | None = None  # None = the queue's own
     hold: str | None = None  # why it starts held (score check), or None
     human_verify: bool = False  # only a human closes it
     max_attempts: int = 3

@@ -103,8 +103,10 @@ class Credentials(Protocol):
         queues: Sequence[int] | None = None,
         expires: datetime | None = None,
         run: RunRef | None = None,
+        secret: str | None = None,
     ) -> tuple[str, Credential]:
-        """The secret, shown this once, and what is stored of it."""
+        """The secret, shown this once, and what is stored of it. ``secret``: one that a setting has, instead of a new
+        one."""
 
     def revoke_token(self, credential_id: int, stamp: Stamp) -> bool: ...
     def revoke_all(self, principal_id: int, stamp: Stamp) -> int: ...

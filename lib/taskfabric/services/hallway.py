@@ -20,12 +20,18 @@ from taskfabric.ports.journal import Journal
 from taskfabric.ports.projects import Projects
 from taskfabric.ports.signal import Signal
 from taskfabric.services import fleet_verbs, keeper_verbs, policy, verbs
+from taskfabric.services.card_annex import CardAnnex
+from taskfabric.services.cards import Cards
 from taskfabric.services.cron import Cron
-from taskfabric.services.desk import Desk, FleetPorts, Rules
+from taskfabric.services.desk import Desk, FleetPorts, KanboardPorts, Rules
 from taskfabric.services.doctor import Doctor
 from taskfabric.services.drain import Draining
 from taskfabric.services.fleet import Fleet
 from taskfabric.services.fleet_roster import FleetRoster
+from taskfabric.services.following import Following
+from taskfabric.services.furnishing import Furnishing
+from taskfabric.services.household import Household
+from taskfabric.services.kanboard_rights import Rights
 from taskfabric.services.keeping import Keeping
 from taskfabric.services.letters import Post
 from taskfabric.services.manning import Manning
@@ -58,6 +64,7 @@ class Hallway:
         signal: Signal,
         upkeep: Upkeep,
         fleet: FleetPorts,
+        kanboard: KanboardPorts,
         rules: Rules,
         version: str,
     ) -> None:
@@ -69,6 +76,7 @@ class Hallway:
             files=files,
             signal=signal,
             fleet=fleet,
+            kanboard=kanboard,
             rules=rules,
             version=version,
         )
@@ -77,6 +85,12 @@ class Hallway:
         self.rules: Final = rules
         self.waiting: Final = Waiting(self._desk, draining)
         self.arranging: Final = Arranging(self._desk)
+        self.rights: Final = Rights(self._desk)
+        self.furnishing: Final = Furnishing(self._desk, self.arranging)
+        self.cards: Final = Cards(self._desk, Submitting(self._desk))
+        self.annex: Final = CardAnnex(self._desk)
+        self.following: Final = Following(self._desk)
+        self.household: Final = Household(self._desk, Roster(self._desk))
         self._answers: dict[type[Verb[Any]], Callable[[Caller, Any], Any]] = {}
         self._taking(draining)
         self._making_and_reading()
@@ -189,7 +203,7 @@ class Hallway:
         except NotAuthenticated:
             raise
         except Refused as error:
-            self._note(caller, verb, error)
+            self.refused(caller, verb.method.removeprefix(_PREFIX), error)
             raise
         return result
 
@@ -197,14 +211,15 @@ class Hallway:
         """One caller's access, as ``remote.py`` gives it to callers elsewhere."""
         return _Access(self, caller)
 
-    def _note(self, caller: Caller, verb: Verb[Any], error: Refused) -> None:
+    def refused(self, caller: Caller, what: str, error: Refused) -> None:
+        """A rule said no to this caller: it is in the journal."""
         facts: Mapping[str, object] = {"rule": error.facts.get("rule"), "message": error.message}
         task = error.facts.get("task")
         named = task if isinstance(task, int) else None
         try:
-            self._desk.board.refusal(verb.method.removeprefix(_PREFIX), named, caller.stamp(), dict(facts))
+            self._desk.board.refusal(what, named, caller.stamp(), dict(facts))
         except Unavailable as lost:  # the refusal stands, whether it could be written down or not
-            log.warning("refusal not journaled verb=%s reason=%s", verb.method, lost.message)
+            log.warning("refusal not journaled verb=%s reason=%s", what, lost.message)
 
     def _sweep(self, caller: Caller, verb: verbs.Sweep) -> Swept:
         me = caller.principal

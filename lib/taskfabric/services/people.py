@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from taskfabric.domain.ancestry import Kinship, may_judge
 from taskfabric.domain.errors import BadInput, Refused, not_found
 from taskfabric.domain.principal import Caller
-from taskfabric.domain.status import Flag, Status
 from taskfabric.domain.target import checked_tier
 from taskfabric.domain.task import Attachment, Entry, Task
 from taskfabric.domain.tier import tier_of
@@ -14,8 +12,6 @@ from taskfabric.services import policy, text, verbs
 from taskfabric.services.desk import Desk
 from taskfabric.services.drain import decoded
 from taskfabric.services.routing import Routing
-
-_UNTAKEN = (Status.READY, Status.HELD, Status.BACKLOG)
 
 
 class Deciding:
@@ -54,16 +50,7 @@ class Deciding:
     def _judged(self, caller: Caller, task_id: int, what: str) -> Task:
         """The task, if this caller may judge its result (invariants 3 and 5). Raises Refused."""
         task = self._desk.see(caller, task_id)
-        policy.refuse_in_run(caller, f"{what} a result")
-        policy.refuse_service(caller, "judge a result")
-        queue = self._desk.queue_of(task)
-        human_only = Flag.NEEDS_HUMAN_VERIFY in task.flags or (queue is not None and queue.human_verify)
-        me = caller.principal
-        relatives: frozenset[int] = frozenset() if me.is_human else self._desk.board.kinship(task.id)
-        kin = Kinship(producer_id=task.producer_id, submitter_id=task.submitter_id, relatives=relatives)
-        refusal = may_judge(me.id, me.kind, kin, human_only=human_only)
-        if refusal is not None:
-            raise refusal
+        policy.need_judge(self._desk, caller, task, what)
         return task
 
     # -- ending and reviving -------------------------------------------------------------------------
@@ -87,7 +74,7 @@ class Deciding:
 
     def edit(self, caller: Caller, verb: verbs.EditTask) -> Task:
         task = self._desk.see(caller, verb.task)
-        self._may_edit(caller, task, rates=verb.score is not None or verb.tier is not None)
+        policy.need_editor(self._desk, caller, task, rates=verb.score is not None or verb.tier is not None)
         rules = self._desk.rules
         if verb.due is not None and verb.clear_due:
             raise BadInput("a new due date and none at all are asked for at once", field="due")
@@ -111,26 +98,6 @@ class Deciding:
         if task.status is Status.HELD and (change.score or change.tier):
             Routing(self._desk).rated(edited)
         return edited
-
-    def _may_edit(self, caller: Caller, task: Task, *, rates: bool) -> None:
-        policy.refuse_own_line(self._desk, caller, task.id, "editing")
-        if caller.principal.is_human and caller.run is None:
-            policy.need_part(self._desk, caller, task, "editing")
-            return
-        if task.submitter_id != caller.principal.id or task.status not in _UNTAKEN:
-            raise Refused(
-                "an agent edits only what it submitted itself, before anybody has taken it",
-                next="write a comment instead",
-                rule="edit",
-                task=task.id,
-            )
-        if rates and task.status is Status.HELD:
-            raise Refused(
-                "a held task is rated by a human: its score may be what it is held for",
-                next="ask a human to rate it",
-                rule="held",
-                task=task.id,
-            )
 
     def _tier(self, task: Task, verb: verbs.EditTask) -> str | None:
         """The tier that the edit brings: the one named, else what the new score says unless one was chosen before."""

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from taskfabric.domain.ancestry import Kinship, may_judge
 from taskfabric.domain.errors import FabricError, NeedsHuman, NotFound, Refused
-from taskfabric.domain.principal import AppRole, Caller, Kind, ProjectRole, Via
+from taskfabric.domain.principal import AppRole, Caller, Kind, ProjectRole, Via, Viewer
 from taskfabric.domain.queue import Queue, QueueKind
+from taskfabric.domain.status import Flag, Status
 from taskfabric.domain.task import Task
 from taskfabric.services.desk import Desk
 
+UNTAKEN = (Status.READY, Status.HELD, Status.BACKLOG)
 WORKS = frozenset({ProjectRole.MEMBER, ProjectRole.MANAGER})
 
 
@@ -35,6 +38,22 @@ def need_human(caller: Caller, what: str, rule: str) -> None:
     refuse_in_run(caller, what)
     if not caller.principal.is_human:
         raise Refused(f"{what} is for humans", next="ask a human to do it", rule=rule)
+
+
+def is_app(caller: Caller) -> bool:
+    """True for the app token of the board API."""
+    return caller.principal.is_app
+
+
+def eyes(caller: Caller) -> Viewer | None:
+    """Through whose eyes tasks are read; None = the app token, which sees all of them."""
+    return None if caller.principal.is_app else Viewer.of(caller)
+
+
+def need_arranger(caller: Caller, what: str) -> None:
+    """Raises Refused unless a human acts himself, outside any run, or the app token does."""
+    if not caller.principal.is_app:
+        need_human(caller, what, "arrange")
 
 
 def need_admin(caller: Caller, what: str) -> None:
@@ -172,6 +191,45 @@ def need_part(desk: Desk, caller: Caller, task: Task, what: str) -> None:
     if not has_part(desk, caller, task):
         raise Refused(
             f"{what} is for those who work in its queue", next="ask one of them", rule="not-a-member", task=task.id
+        )
+
+
+# -- judging and editing ---------------------------------------------------------------------------------
+
+
+def need_judge(desk: Desk, caller: Caller, task: Task, what: str) -> None:
+    """Raises Refused unless this caller may judge the task's result (invariants 3 and 5)."""
+    refuse_in_run(caller, f"{what} a result")
+    refuse_service(caller, "judge a result")
+    queue = desk.queue_of(task)
+    human_only = Flag.NEEDS_HUMAN_VERIFY in task.flags or (queue is not None and queue.human_verify)
+    me = caller.principal
+    relatives: frozenset[int] = frozenset() if me.is_human else desk.board.kinship(task.id)
+    kin = Kinship(producer_id=task.producer_id, submitter_id=task.submitter_id, relatives=relatives)
+    refusal = may_judge(me.id, me.kind, kin, human_only=human_only)
+    if refusal is not None:
+        raise refusal
+
+
+def need_editor(desk: Desk, caller: Caller, task: Task, *, rates: bool) -> None:
+    """Raises Refused unless this caller may change the task's words; ``rates``: its score or tier among them."""
+    refuse_own_line(desk, caller, task.id, "editing")
+    if caller.principal.is_human and caller.run is None:
+        need_part(desk, caller, task, "editing")
+        return
+    if task.submitter_id != caller.principal.id or task.status not in UNTAKEN:
+        raise Refused(
+            "an agent edits only what it submitted itself, before anybody has taken it",
+            next="write a comment instead",
+            rule="edit",
+            task=task.id,
+        )
+    if rates and task.status is Status.HELD:
+        raise Refused(
+            "a held task is rated by a human: its score may be what it is held for",
+            next="ask a human to rate it",
+            rule="held",
+            task=task.id,
         )
 
 

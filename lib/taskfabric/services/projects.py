@@ -120,7 +120,7 @@ class Arranging:
         return self._desk.projects.members(self.project(caller, project_id).id)
 
     def create_project(self, caller: Caller, name: str, description: str = "") -> Project:
-        policy.need_human(caller, "making a project", "arrange")
+        policy.need_arranger(caller, "making a project")
         policy.need_unlimited(caller, "making a project")
         return self._desk.projects.create(_title(name), caller.stamp(), description=description)
 
@@ -164,7 +164,7 @@ class Arranging:
     def _reads(self, caller: Caller, project_id: int) -> bool:
         if not policy.in_scope(caller, project_id):
             return False
-        if caller.principal.is_admin and caller.principal.is_human:
+        if (caller.principal.is_admin and caller.principal.is_human) or policy.is_app(caller):
             return True
         if policy.owns(caller, self._desk.projects.queue(project_id)):
             return True
@@ -172,7 +172,9 @@ class Arranging:
 
     def _need_manager(self, caller: Caller, project_id: int, what: str) -> None:
         """Raises NotFound for a project that the caller may not see, Refused if he does not manage it."""
-        policy.need_human(caller, what, "arrange")
+        policy.need_arranger(caller, what)
+        if policy.is_app(caller):
+            return
         queue = self._desk.projects.queue(project_id)
         if not self._reads(caller, project_id) and (queue is None or not policy.sees_queue(self._desk, caller, queue)):
             raise not_found("project")

@@ -25,9 +25,16 @@ class Roster:
 
     def add_user(self, caller: Caller, verb: verbs.AddUser) -> dict[str, Any]:
         """A human with an inbox of his name, who works in the default pool; the answer holds his first token."""
-        policy.need_admin(caller, "adding a person")
-        policy.need_unlimited(caller, "adding a person")
-        policy.need_pin(self._desk, caller, verb.pin, "adding a person")
+        made = self.enrolled(caller, verb)
+        token, _ = self._desk.credentials.create_token(made.id, name="first", via=Via.TOKEN, stamp=caller.stamp())
+        return {"name": made.name, "token": token, "inbox": made.name}
+
+    def enrolled(self, caller: Caller, verb: verbs.AddUser) -> Principal:
+        """As ``add_user``, but there is no token yet. The app token may do that too: nobody can sign in by it."""
+        if not policy.is_app(caller):
+            policy.need_admin(caller, "adding a person")
+            policy.need_unlimited(caller, "adding a person")
+            policy.need_pin(self._desk, caller, verb.pin, "adding a person")
         desk, stamp = self._desk, caller.stamp()
         name, pool = checked_name(verb.name, "user"), desk.pool()
         if desk.projects.queue(name) is not None:
@@ -45,10 +52,9 @@ class Roster:
             ),
             stamp,
         )
-        inbox, _ = desk.projects.make_queue(name, QueueKind.INBOX, stamp, owner_id=made.id, role=ProjectRole.MANAGER)
+        desk.projects.make_queue(name, QueueKind.INBOX, stamp, owner_id=made.id, role=ProjectRole.MANAGER)
         desk.projects.set_member(pool.project_id, made.id, ProjectRole.MEMBER, stamp)
-        token, _ = desk.credentials.create_token(made.id, name="first", via=Via.TOKEN, stamp=stamp)
-        return {"name": name, "token": token, "inbox": inbox.name}
+        return made
 
     def list_users(self, caller: Caller, verb: verbs.ListUsers) -> list[dict[str, Any]]:
         everybody = self._desk.credentials.principals()

@@ -56,7 +56,7 @@ class Submitting:
                 places[verb.to] = (target, self.resolve(caller, target))
             parent = self._parent_of(caller, verb)
             if parent not in origins:
-                origins[parent] = self._origin(caller, parent)
+                origins[parent] = self.origin(caller, parent)
             made = self._new(caller, verb, places[verb.to], origins[parent])
             made, decided = self._routing.applied(made, places[verb.to], asks=origins[parent].on_behalf_id)
             if decided is not None:
@@ -121,7 +121,8 @@ class Submitting:
             )
         return caller.run.task_id
 
-    def _origin(self, caller: Caller, parent_id: int | None) -> Origin:
+    def origin(self, caller: Caller, parent_id: int | None) -> Origin:
+        """What a task of this caller's inherits from this parent, or from himself."""
         me = caller.principal
         if parent_id is None:
             own = me.id if me.is_human else me.owner_id

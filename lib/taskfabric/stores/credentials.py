@@ -123,7 +123,8 @@ class PostgresCredentials:
         except Unavailable as error:  # when it was last used is worth less than the call itself
             log.warning("last use of a token not noted credential=%s reason=%s", caller.credential_id, error.message)
 
-    def _forget(self, principal_id: int) -> None:
+    def forget(self, principal_id: int) -> None:
+        """The next question about this account is answered anew."""
         with self._lock:
             self._generation += 1
             self._people.clear()
@@ -181,7 +182,7 @@ class PostgresCredentials:
                 journal(conn, "user-added", stamp, facts)
         except UniqueViolation:
             raise BadInput(f"the name {new.name!r} is taken", next="choose another name", field="name") from None
-        self._forget(made.id)
+        self.forget(made.id)
         return made
 
     def describe(
@@ -216,7 +217,7 @@ class PostgresCredentials:
             )
             facts = {"name": was.name, "was": was.trust.word, "is": trust.word, "concurrency": concurrency}
             journal(conn, "agent-described", stamp, facts)
-        self._forget(principal_id)
+        self.forget(principal_id)
         return True
 
     def set_active(self, principal_id: int, active: bool, stamp: Stamp) -> None:
@@ -227,7 +228,7 @@ class PostgresCredentials:
             conn.execute("UPDATE users SET is_active = %s WHERE id = %s", (active, principal_id))
             facts = {"name": was["username"], "was": was["is_active"], "is": active}
             journal(conn, "user-enabled" if active else "user-disabled", stamp, facts)
-        self._forget(principal_id)
+        self.forget(principal_id)
 
     # -- tokens --------------------------------------------------------------------------------------
 
@@ -241,16 +242,20 @@ class PostgresCredentials:
         queues: Sequence[int] | None = None,
         expires: datetime | None = None,
         run: RunRef | None = None,
+        secret: str | None = None,
     ) -> tuple[str, Credential]:
         """The secret, shown this once, and what is stored of it."""
         if via not in _STORED_VIA:
             raise BadInput(f"no token can stand for the door {via.value!r}", field="via")
-        token = PREFIX + secrets.token_urlsafe(32)
+        token = secret or PREFIX + secrets.token_urlsafe(32)
         with self._database.transaction() as conn:
             row = one(
                 conn,
                 "INSERT INTO credentials (user_id, hash, name, via, queues, run_task, run_epoch, created_by,"
-                " expires_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING id",
+                " expires_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+                # Only a secret that a setting has can have been here before.
+                " ON CONFLICT (hash) DO UPDATE SET revoked_at = NULL WHERE credentials.user_id = excluded.user_id"
+                " RETURNING id",
                 (
                     principal_id,
                     _digest(token),
@@ -281,7 +286,7 @@ class PostgresCredentials:
                 journal(conn, "token-revoked", stamp, {"credential": credential_id})
         if row is None:
             return False
-        self._forget(row["user_id"])
+        self.forget(row["user_id"])
         return True
 
     def revoke_all(self, principal_id: int, stamp: Stamp) -> int:
@@ -295,7 +300,7 @@ class PostgresCredentials:
             )
             facts = {"principal": principal_id, "credentials": [row["id"] for row in rows]}
             journal(conn, "tokens-revoked", stamp, facts)
-        self._forget(principal_id)
+        self.forget(principal_id)
         return len(rows)
 
     def tokens(self, principal_id: int | None) -> list[Credential]:

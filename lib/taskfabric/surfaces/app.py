@@ -34,9 +34,12 @@ from taskfabric.surfaces.edge import Edge, Health
 from taskfabric.surfaces.events import EventStream
 from taskfabric.surfaces.fabric_rpc.endpoint import JsonRpc
 from taskfabric.surfaces.fabric_rpc.procedures import fabric_procedures, incident
+from taskfabric.surfaces.follower import Follower
+from taskfabric.surfaces.kanboard_api.dispatch import KanboardApi
+from taskfabric.surfaces.kanboard_api.table import procedures as kanboard_procedures
 from taskfabric.surfaces.metrics import MetricsPage
 from taskfabric.surfaces.postman import Postman
-from taskfabric.wiring import House, build, open_cluster
+from taskfabric.wiring import House, app_token, build, open_cluster
 
 log = logging.getLogger(__name__)
 
@@ -133,6 +136,8 @@ def create_app(house: House) -> Application:
         room=edge.room,
         body_limit=server.body_limit,
         wait_cap=server.wait_cap.total_seconds(),
+        kanboard=KanboardApi(kanboard_procedures(house.hallway), house.hallway),
+        public_url=server.public_url,
     )
     stream = EventStream(house.hallway, door=edge.door, pool=edge.looks, pulse=edge.pulse)
     numbers = MetricsPage(house.hallway, door=edge.door, pool=edge.looks)
@@ -172,6 +177,7 @@ def serve(settings: Settings, *, home: Path, leash: int | None = None) -> None:
     ground = open_cluster(home, settings)
     sock = listening(settings.server.host, settings.server.port)
     with contextlib.closing(sock), contextlib.closing(build(settings, ground.dsn, home=home)) as house:
+        app_token(house, settings.auth.app_token)
         app = create_app(house)
         server = _Server(configuration(app), app.state.edge)
         # uvicorn raises the signal that ended it once more, for whoever came before it: that is the end we want.
@@ -181,7 +187,7 @@ def serve(settings: Settings, *, home: Path, leash: int | None = None) -> None:
             threading.Thread(target=_hold, args=(leash, server), name="leash", daemon=True).start()
         host, port = sock.getsockname()[:2]
         log.info("serving host=%s port=%d version=%s", host, port, __version__)
-        with Postman(house.hallway.post):
+        with Postman(house.hallway.post), Follower(house.hallway.following, house.signal):
             server.run(sockets=[sock])
     log.info("stopped")
 

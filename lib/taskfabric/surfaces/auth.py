@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import ipaddress
 import logging
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -29,6 +30,9 @@ log = logging.getLogger(__name__)
 
 Headers = Iterable[tuple[bytes, bytes]]
 
+# What a token looks like. Whoever shows one is looked up however much was guessed in his name before: a good client
+# that comes for the first time is not locked out, and of 256 random bits nobody guesses one that is looked up.
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{32,128}")
 _LONGEST: Final = 1000  # characters of an Authorization header
 _INSTANCE: Final = 80  # characters
 _HOSTS: Final = 100  # Host headers that are remembered
@@ -100,20 +104,26 @@ class Door:
         """The caller behind it. Raises NotAuthenticated, or Unavailable while the credentials cannot be read."""
         key = (shown.address, shown.user if shown.user is not None else shown.token[:8])
         wait = self._guesses.wait(key, shown.token)
-        if wait > 0:
-            raise NotAuthenticated(
-                "too many wrong credentials came from there",
-                next=f"try again in {round(wait)} s",
-                retry_after=round(wait),
-            )
+        if wait > 0 and not _TOKEN.fullmatch(shown.token):
+            raise _too_many(wait)
         caller = self._credentials.authenticate(shown.token)
         if caller is not None and shown.user is not None and not _same(shown.user, caller.principal.name):
             caller = None
         if caller is None:
             self._guesses.failed(key)
+            if wait > 0:
+                raise _too_many(wait)
             raise NotAuthenticated("the credential is not, or no longer, valid")
         self._guesses.succeeded(shown.token)
         return replace(caller, instance=shown.instance) if shown.instance else caller
+
+
+def _too_many(wait: float) -> NotAuthenticated:
+    return NotAuthenticated(
+        "too many wrong credentials came from there",
+        next=f"try again in {round(wait)} s",
+        retry_after=round(wait),
+    )
 
 
 def _same(one: str, other: str) -> bool:

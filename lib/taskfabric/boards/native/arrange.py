@@ -98,7 +98,7 @@ def _changes(change: Edit) -> dict[str, Any]:
 
 # What standing in a column means for the row. A move between columns is a fact: it ends a lease and gives its attempt
 # back, and a human's Ready is ready, whatever held the task before: a broken dependency is waived, an open one is not.
-_MOVE: Final = f"""
+MOVE: Final = f"""
 UPDATE tasks t SET column_id = %(column)s, role = %(role)s, swimlane_id = %(swimlane)s, rank = %(rank)s,
        attempts = CASE WHEN %(role)s::text = 'ready' AND t.role = 'done' THEN 0
                        WHEN t.token IS NOT NULL THEN greatest(0, t.attempts - 1) ELSE t.attempts END,
@@ -111,14 +111,14 @@ UPDATE tasks t SET column_id = %(column)s, role = %(role)s, swimlane_id = %(swim
  WHERE t.id = %(task)s
 """
 _WAITS: Final = Flag.BLOCKED | Flag.NEEDS_INPUT | Flag.NEEDS_AUTH | Flag.PARKED
-_SHIFT: Final = """
+SHIFT: Final = """
 UPDATE tasks t SET swimlane_id = %(swimlane)s, rank = %(rank)s, seq = seq + 1,
        told = greatest(told, pg_current_xact_id()), date_modification = fabric_now()
  WHERE t.id = %(task)s
 """
 
 
-def _shed(role: ColumnRole | None) -> Flag:
+def shed(role: ColumnRole | None) -> Flag:
     """The flags that a card loses by standing in a column with this role."""
     match role:
         case ColumnRole.READY:
@@ -148,14 +148,14 @@ def move(conn: Connection, names: Names, task_id: int, place: Place, stamp: Stam
         "rank": _rank(conn, task, column_id, swimlane_id, place),
         "owner": stamp.principal_id if role is ColumnRole.WORKING else None,
         "producer": stamp.principal_id if role is ColumnRole.DONE else None,
-        "keep": ~int(_shed(role)),
+        "keep": ~int(shed(role)),
     }
     if layout.columns[column_id] == task.column:
-        conn.execute(_SHIFT, values)
+        conn.execute(SHIFT, values)
         record(conn, task_id, "shifted", stamp, None, {"swimlane": layout.swimlanes[swimlane_id]})
     else:
         freed = waive_broken(conn, task_id) if role is ColumnRole.READY and task.open_blockers else 0
-        conn.execute(_MOVE, {**values, "freed": freed})
+        conn.execute(MOVE, {**values, "freed": freed})
         text = f"from {task.column} to {layout.columns[column_id]}"
         data = {"from": task.column, "to": layout.columns[column_id], "lease_ended": task.lease_until is not None}
         record(conn, task_id, "moved", stamp, Remark(kind=LineKind.MOVED, text=text), data, was=task.status)
@@ -217,7 +217,7 @@ def _rank(conn: Connection, task: Task, column_id: int, swimlane_id: int, place:
         if above - below > 1:
             return (above + below) // 2
         if attempt == 0:
-            _make_room(conn, {**values, "rank": below})
+            make_room(conn, {**values, "rank": below})
     raise BadInput("there is no room between these two cards", next="move it to the top or the bottom", field="after")
 
 
@@ -241,7 +241,8 @@ DELETE FROM lane_floors WHERE lane_id IN (SELECT id FROM mine)
 """
 
 
-def _make_room(conn: Connection, values: dict[str, Any]) -> None:
+def make_room(conn: Connection, values: dict[str, Any]) -> None:
+    """The cards of this project and column up to this rank stand a gap further up."""
     conn.execute(_ROOM, values)
     conn.execute(_NO_FLOORS, values)
 

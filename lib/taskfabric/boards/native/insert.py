@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from taskfabric.boards.native.names import Connection, Lane, Names
+from taskfabric.boards.native.names import Connection, Lane, Layout, Names
+from taskfabric.domain.errors import not_found
 from taskfabric.domain.principal import Kind, Stamp
 from taskfabric.domain.status import ColumnRole, Flag, Status, status_of
 from taskfabric.domain.task import NewTask, Task, new_task
@@ -81,7 +82,7 @@ SELECT array_agg(id ORDER BY ord), fabric_now(),
 class _Face:
     """Where new tasks of one kind stand, and why they may be held."""
 
-    role: ColumnRole
+    role: ColumnRole | None
     column_id: int
     column: str
     swimlane_id: int
@@ -115,7 +116,7 @@ def insert(
         "column_id": [f.column_id for f in faces],
         "swimlane_id": [f.swimlane_id for f in faces],
         "lane_id": [f.lane_id for f in faces],
-        "role": [f.role.value for f in faces],
+        "role": [None if f.role is None else f.role.value for f in faces],
         "status": [f.status.value for f in faces],
         "flags": [int(f.flags) for f in faces],
         "title": [i.title for i in fresh],
@@ -194,7 +195,7 @@ def _face(
         hold, hold_rule = f"#{broken}, which blocks it, can no longer release it", "blocker"
     key = (
         *(item.project_id, item.tier, item.priority, item.needs, item.required_trust),
-        *(item.backlog, item.human_verify, hold, hold_rule),
+        *(item.backlog, item.column_id, item.swimlane_id, item.human_verify, hold, hold_rule),
     )
     face = known.get(key)
     if face is None:
@@ -206,8 +207,8 @@ def _face(
             trust=item.required_trust,
         )
         layout = names.layout(conn, item.project_id)
-        role = ColumnRole.BACKLOG if item.backlog else ColumnRole.READY
-        column_id = layout.column_for(role)
+        role, column_id = _column(layout, item)
+        swimlane_id = item.swimlane_id or layout.swimlane_id
         flags = Flag.BLOCKED if hold else Flag.NONE
         if item.human_verify or layout.human_verify:
             flags |= Flag.NEEDS_HUMAN_VERIFY
@@ -215,8 +216,8 @@ def _face(
             role=role,
             column_id=column_id,
             column=layout.columns[column_id],
-            swimlane_id=layout.swimlane_id,
-            swimlane=layout.swimlanes.get(layout.swimlane_id, ""),
+            swimlane_id=swimlane_id,
+            swimlane=layout.swimlanes.get(swimlane_id, ""),
             queue=layout.name,
             lane=lane,
             lane_id=names.lane_id(conn, lane),
@@ -226,6 +227,16 @@ def _face(
             hold_rule=hold_rule,
         )
     return face
+
+
+def _column(layout: Layout, item: NewTask) -> tuple[ColumnRole | None, int]:
+    """The column where a new task stands, and its role. Raises NotFound for one of another project."""
+    if item.column_id is None:
+        role = ColumnRole.BACKLOG if item.backlog else ColumnRole.READY
+        return role, layout.column_for(role)
+    if item.column_id not in layout.columns:
+        raise not_found("column")
+    return layout.role_of[item.column_id], item.column_id
 
 
 _LINK: Final = """

@@ -29,7 +29,7 @@ mine AS (
      WHERE CASE
            WHEN s.task_id IS NOT NULL THEN t.id IS NOT NULL AND {VISIBLE}
            WHEN s.project_id IS NOT NULL THEN EXISTS (
-                SELECT FROM project_has_users m WHERE m.project_id = s.project_id AND m.user_id = %(me)s)
+                SELECT FROM project_roles m WHERE m.project_id = s.project_id AND m.user_id = %(me)s)
                 AND (%(scope)s::int[] IS NULL OR s.project_id = ANY (%(scope)s::int[]))
            ELSE s.actor_id = %(me)s END)
 SELECT (SELECT xmin FROM horizon)::text, (SELECT count(*) FROM seen),

@@ -135,8 +135,8 @@ def rules(queue: Queue) -> dict[str, bool]:
     }
 
 
-def journal(conn: Conn, kind: str, project_id: int, stamp: Stamp, data: Mapping[str, Any]) -> None:
-    """One event of the project itself."""
+def journal(conn: Conn, kind: str, project_id: int | None, stamp: Stamp, data: Mapping[str, Any]) -> None:
+    """One event of the project itself, or (None) of the house."""
     run = stamp.run
     conn.execute(
         "INSERT INTO journal (project_id, actor_id, run_task, run_epoch, kind, via, data)"

@@ -25,15 +25,15 @@ SELECT q.project_id, q.name, q.kind, q.owner_id, u.username, q.score_check, q.ne
   FROM queues q LEFT JOIN users u ON u.id = q.owner_id
 """
 _ACTIVE: Final = QUEUE + "JOIN projects p ON p.id = q.project_id WHERE p.is_active ORDER BY q.project_id"
+# The last one counts: a role of one's own, else the highest that a group gives (the names sort the other way round).
 _MEMBERS: Final = """
-SELECT m.user_id, m.project_id, m.role FROM project_has_users m JOIN projects p ON p.id = m.project_id
- WHERE p.is_active ORDER BY m.user_id, m.project_id
+SELECT m.user_id, m.project_id, m.role FROM project_roles m ORDER BY m.user_id, m.project_id, m.own, m.role DESC
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Picture:
-    """All queues of active projects, and all members, as they were read."""
+    """All queues of active projects, and the members of all projects, as they were read."""
 
     at: float
     by_id: Mapping[int, Queue]

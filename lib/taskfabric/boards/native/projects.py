@@ -194,11 +194,11 @@ class NativeProjects:
         self._tell(project_id)
 
     def remove_column(self, column_id: int, stamp: Stamp) -> None:
-        """Raises IllegalMove while a task, open or closed, stands in it, or while it has a role."""
+        """Raises IllegalMove while a task, open or closed, stands in it, or while it has a role in a queue."""
         column = self._column(column_id)
-        if column.role is not None:
-            raise IllegalMove(f"{column.title!r} is the column for {column.role.value!r} and cannot be removed")
         with self._changing(column.project_id) as conn:
+            if column.role is not None and layout.queues(conn, "WHERE q.project_id = %s", (column.project_id,)):
+                raise IllegalMove(f"{column.title!r} is the column for {column.role.value!r} and cannot be removed")
             conn.execute("SELECT 1 FROM columns WHERE id = %s FOR UPDATE", (column_id,))
             if conn.execute("SELECT 1 FROM tasks WHERE column_id = %s LIMIT 1", (column_id,)).fetchone() is not None:
                 raise IllegalMove(f"there are tasks in {column.title!r}", next="move them first, the closed ones too")
@@ -275,6 +275,10 @@ class NativeProjects:
                 yield conn
         except UniqueViolation:
             raise BadInput(f"this project has a {name!r} already", field="name") from None
+
+    def forget(self) -> None:
+        """The next question about members is answered anew."""
+        self._membership.forget()
 
     def _tell(self, project_id: int) -> None:
         self._membership.forget()

@@ -20,7 +20,7 @@ from taskfabric.ports.board import Filter
 # narrows all of it.
 VISIBLE: Final = """
 ((%(me)s IN (t.creator_id, t.owner_id, t.asked_id) OR t.interlocutor_id = %(me)s AND t.parent_id IS NULL
-  OR EXISTS (SELECT FROM project_has_users m WHERE m.project_id = t.project_id AND m.user_id = %(me)s
+  OR EXISTS (SELECT FROM project_roles m WHERE m.project_id = t.project_id AND m.user_id = %(me)s
              AND (NOT %(human)s OR NOT EXISTS (SELECT FROM queues q WHERE q.project_id = t.project_id
                                                   AND q.kind IN ('pool', 'agent')))))
  AND (%(scope)s::int[] IS NULL OR t.project_id = ANY(%(scope)s::int[])))
@@ -190,7 +190,7 @@ def _entry(conn: Connection, names: Names, task: Task, row: Any) -> Entry:
     if kind:
         if kind == LineKind.CLAIMED and epoch == task.epoch and task.lease_until is not None:
             until = task.lease_until  # a live lease's end is rendered from the row
-        shown = render(_line(LineKind(kind), author, at, text, epoch, until, number, of, instance))
+        shown = render(line_of(LineKind(kind), author, at, text, epoch, until, number, of, instance))
     return Entry(
         id=id_,
         task_id=task.id,
@@ -204,7 +204,7 @@ def _entry(conn: Connection, names: Names, task: Task, row: Any) -> Entry:
     )
 
 
-def _line(
+def line_of(
     kind: LineKind, author: str, at: Any, text: str, epoch: Any, until: Any, number: Any, of: Any, instance: Any
 ) -> Line:
     """The line of the grammar that a stored row stands for; each kind says only what its form has room for."""

@@ -1,0 +1,128 @@
+"""The ports of Kanboard's API on PostgreSQL: cards, and what hangs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+from typing import TypeVar
+
+from taskfabric.boards.native.cards import carry, ends, faces, find, make, place, words
+from taskfabric.boards.native.cards.links import Links
+from taskfabric.boards.native.cards.remarks import Remarks
+from taskfabric.boards.native.cards.subtasks import Subtasks, listed
+from taskfabric.boards.native.cards.tags import Tags
+from taskfabric.boards.native.cards.trimmings import ExternalLinks, Metadata, TaskFiles
+from taskfabric.boards.native.names import Connection, Names
+from taskfabric.db.pool import Database
+from taskfabric.domain.ancestry import Limits
+from taskfabric.domain.card_query import CardQuery
+from taskfabric.domain.principal import Stamp, Viewer
+from taskfabric.ports.faces import Elsewhere, NewCard, Row, Spot, Words
+from taskfabric.ports.signal import Change, Signal
+
+T = TypeVar("T")
+
+
+class NativeAnnex(Tags, Remarks, Subtasks, Links, Metadata, ExternalLinks, TaskFiles):
+    """Implements ``ports.annex.Annex``."""
+
+
+class NativeFaces:
+    """Implements ``ports.faces.Faces``."""
+
+    def __init__(self, database: Database, names: Names, signal: Signal) -> None:
+        self._db = database
+        self._names = names
+        self._signal = signal
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def card(self, task_id: int, viewer: Viewer | None) -> Row | None:
+        with self._db.connection() as conn:
+            return faces.card(conn, task_id, viewer)
+
+    def by_reference(self, project_id: int, reference: str, viewer: Viewer | None) -> Row | None:
+        with self._db.connection() as conn:
+            return faces.by_reference(conn, project_id, reference, viewer)
+
+    def cards(self, project_id: int, active: bool, viewer: Viewer | None) -> list[Row]:
+        with self._db.connection() as conn:
+            return faces.cards(conn, project_id, active, viewer)
+
+    def board(self, project_id: int, viewer: Viewer | None) -> list[Row]:
+        with self._db.connection() as conn:
+            return faces.board(conn, project_id, viewer)
+
+    def search(
+        self, project_id: int, query: CardQuery, viewer: Viewer | None, me: int, now: datetime, zone: tzinfo
+    ) -> list[Row]:
+        with self._db.connection() as conn:
+            return find.search(conn, project_id, query, viewer, me, now, zone)
+
+    def overdue(self, viewer: Viewer | None, project_id: int | None = None, owner_id: int | None = None) -> list[Row]:
+        with self._db.connection() as conn:
+            return faces.overdue(conn, viewer, project_id, owner_id)
+
+    def dashboard(self, owner_id: int, viewer: Viewer | None) -> list[Row]:
+        with self._db.connection() as conn:
+            found = faces.dashboard(conn, owner_id, viewer)
+            for row in found:
+                task_id = row["id"]
+                row["subtasks"] = listed(conn, task_id, owner_id) if isinstance(task_id, int) else []
+        return found
+
+    def assignable(self, project_id: int) -> frozenset[int]:
+        with self._db.connection() as conn:
+            return carry.assignable(conn, project_id)
+
+    def categories(self, project_ids: Sequence[int]) -> dict[int, tuple[int, str]]:
+        with self._db.connection() as conn:
+            found = conn.execute(
+                "SELECT id, project_id, name FROM project_has_categories WHERE project_id = ANY (%s)",
+                (list(project_ids),),
+            ).fetchall()
+        return {row[0]: (row[1], row[2]) for row in found}
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def create(self, new: NewCard, stamp: Stamp, limits: Limits) -> int:
+        notify = self._notify(new)
+        made = self._db.retrying(lambda conn: make.create(conn, self._names, new, stamp, limits, notify))
+        self._signal.publish(Change(task_id=made, project_id=new.task.project_id))
+        return made
+
+    def duplicate(self, task_id: int, new: NewCard, files: bool, stamp: Stamp, limits: Limits) -> int:
+        notify = self._notify(new)
+        made = self._db.retrying(
+            lambda conn: make.duplicate(conn, self._names, task_id, new, files, stamp, limits, notify)
+        )
+        self._signal.publish(Change(task_id=made, project_id=new.task.project_id))
+        return made
+
+    def _notify(self, new: NewCard) -> list[int]:
+        project_id = new.task.project_id
+        return [project_id] if self._signal.may_notify(project_id) else []
+
+    def change(self, task_id: int, changes: Words, stamp: Stamp) -> None:
+        self._write(task_id, lambda conn: words.change(conn, self._names, task_id, changes, stamp))
+
+    def place(self, task_id: int, spot: Spot, viewer: Viewer | None, stamp: Stamp) -> bool:
+        return self._write(task_id, lambda conn: place.place(conn, self._names, task_id, spot, viewer, stamp))
+
+    def close(self, task_id: int, stamp: Stamp) -> bool:
+        return self._write(task_id, lambda conn: ends.close(conn, self._names, task_id, stamp))
+
+    def reopen(self, task_id: int, stamp: Stamp) -> bool:
+        return self._write(task_id, lambda conn: ends.reopen(conn, self._names, task_id, stamp))
+
+    def remove(self, task_id: int, stamp: Stamp) -> bool:
+        return self._write(task_id, lambda conn: ends.remove(conn, self._names, task_id, stamp))
+
+    def move_to(self, task_id: int, there: Elsewhere, stamp: Stamp) -> bool:
+        return self._write(task_id, lambda conn: carry.move_to(conn, self._names, task_id, there, stamp))
+
+    def _write(self, task_id: int, work: Callable[[Connection], T]) -> T:
+        """The value of ``work``, one transaction; whoever waits for the task, or for work, looks again."""
+        done = self._db.retrying(work)
+        self._signal.publish(Change(task_id=task_id))
+        return done

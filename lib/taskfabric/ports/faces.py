@@ -1,0 +1,132 @@
+"""Tasks as Kanboard's API shows and changes them: whole cards with places, colours and dates, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from typing import Protocol
+
+from taskfabric.domain.ancestry import Limits
+from taskfabric.domain.card_query import CardQuery
+from taskfabric.domain.principal import Stamp, Viewer
+from taskfabric.domain.task import NewTask
+
+Row = dict[str, object]  # a row under Kanboard's own names: whole numbers, texts, seconds since 1970
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recurrence:
+    """Kanboard's settings for a task that comes again; kept, shown, and carried out by nobody."""
+
+    status: int = 0
+    trigger: int = 0
+    factor: int = 0
+    timeframe: int = 0
+    basedate: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCard:
+    """A task to be made, and what only its card shows."""
+
+    task: NewTask
+    owner_id: int | None = None  # assigned to
+    color_id: str = "yellow"
+    category_id: int = 0
+    priority: int | None = None  # as given, if it is none that a lane has
+    time_spent: float | None = None  # hours
+    time_estimated: float | None = None
+    recurrence: Recurrence = field(default_factory=Recurrence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """Changes to a card; None leaves alone. Reserved tags and provenance cannot be changed so."""
+
+    title: str | None = None
+    description: str | None = None
+    reference: str | None = None
+    owner_id: int | None = None  # 0 = nobody
+    score: int | None = None  # 0 = unrated
+    tier: str | None = None  # what follows from the score
+    priority: int | None = None  # as given
+    due: datetime | None = None
+    clear_due: bool = False
+    started: datetime | None = None
+    clear_started: bool = False
+    color_id: str | None = None
+    category_id: int | None = None
+    time_spent: float | None = None
+    time_estimated: float | None = None
+    recurrence: Mapping[str, int] = field(default_factory=dict)  # those of its fields that change
+    tags: tuple[str, ...] | None = None  # people's, all of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """Where a card is to stand. A swimlane of 0 keeps the one it has."""
+
+    column_id: int
+    swimlane_id: int = 0
+    position: int = 1  # from 1; beyond the end is the end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """In which project a task is to stand, and what is said of its place there; None = as like as possible."""
+
+    project_id: int
+    column_id: int | None = None
+    swimlane_id: int | None = None
+    category_id: int | None = None
+    owner_id: int | None = None
+
+
+class Faces(Protocol):
+    """``viewer``: through whose eyes; None = everybody's. A task that the viewer may not see is not there.
+
+    Writes are one transaction each, their comment and journal event included, and say whether they did anything. They
+    raise NotFound for a missing task, column or swimlane, IllegalMove for what its status does not allow."""
+
+    # -- reading -------------------------------------------------------------------------------------
+    def card(self, task_id: int, viewer: Viewer | None) -> Row | None: ...
+    def by_reference(self, project_id: int, reference: str, viewer: Viewer | None) -> Row | None: ...
+    def cards(self, project_id: int, active: bool, viewer: Viewer | None) -> list[Row]:
+        """The open ones, or the closed ones, by id."""
+
+    def board(self, project_id: int, viewer: Viewer | None) -> list[Row]:
+        """Active swimlanes, in each all columns, in each its open and closed cards with counts, tags and assignee."""
+
+    def search(
+        self, project_id: int, query: CardQuery, viewer: Viewer | None, me: int, now: datetime, zone: tzinfo
+    ) -> list[Row]: ...
+    def overdue(self, viewer: Viewer | None, project_id: int | None = None, owner_id: int | None = None) -> list[Row]:
+        """Open tasks of active projects whose date has passed."""
+
+    def dashboard(self, owner_id: int, viewer: Viewer | None) -> list[Row]:
+        """Open tasks that are, or have a subtask that is, assigned to this user; each with its subtasks."""
+
+    # -- writing -------------------------------------------------------------------------------------
+    def create(self, new: NewCard, stamp: Stamp, limits: Limits) -> int: ...
+    def duplicate(self, task_id: int, new: NewCard, files: bool, stamp: Stamp, limits: Limits) -> int:
+        """``new``, with the subtasks, tags, external links and (if asked for) files of the task, linked to it."""
+
+    def change(self, task_id: int, words: Words, stamp: Stamp) -> None: ...
+    def place(self, task_id: int, spot: Spot, viewer: Viewer | None, stamp: Stamp) -> bool:
+        """The card stands there; False if it did already. To another column of a queue it is a human's fact."""
+
+    def close(self, task_id: int, stamp: Stamp) -> bool:
+        """It is closed, and its subtasks are done: verified in the column for what is done, cancelled in any other.
+        Closing what is closed changes nothing and is True."""
+
+    def reopen(self, task_id: int, stamp: Stamp) -> bool: ...
+    def remove(self, task_id: int, stamp: Stamp) -> bool:
+        """It is gone with all that belongs to it; what it blocked is held. Raises IllegalMove if it has children."""
+
+    def move_to(self, task_id: int, there: Elsewhere, stamp: Stamp) -> bool: ...
+    def assignable(self, project_id: int) -> frozenset[int]:
+        """Who may be assigned there: active members and managers."""
+
+    def categories(self, project_ids: Sequence[int]) -> dict[int, tuple[int, str]]:
+        """The categories of these projects: by id, whose they are, and the name."""

@@ -1,0 +1,259 @@
+"""The same random calls to a real Kanboard and to our board, and the same answers, but for what DESIGN.md says differs.
+
+``KANBOARD_URL`` is the real one's ``…/jsonrpc.php``, ``KANBOARD_TOKEN`` its app token. With ``KANBOARD_DIFFERENCES``
+the differences are written into that file, and none fails.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from taskfabric.testing import TestServer
+from tests.acceptance.kanboard_vocabulary import CALLS, NOWHERE, VOLATILE, Argument, Sort, differs_on_purpose
+from tests.integration.board_api import APP_TOKEN, board_api
+
+EXAMPLES: Final = int(os.environ.get("KANBOARD_EXAMPLES", "60"))
+
+Pair = tuple[int, int]  # a thing's number here and there
+
+
+class Line:
+    """One side's endpoint, on a connection that is kept."""
+
+    def __init__(self, url: str, token: str) -> None:
+        parts = urlsplit(url)
+        self._conn = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+        self._path = parts.path
+        self._headers = {"Authorization": "Basic " + base64.b64encode(f"jsonrpc:{token}".encode()).decode()}
+
+    def call(self, method: str, params: object) -> Any:
+        """The result, or the code of the error."""
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+        self._conn.request("POST", self._path, body, self._headers)
+        reply = self._conn.getresponse()
+        raw = reply.read()
+        if reply.status == 500:
+            return "error"
+        answer = json.loads(raw)
+        return answer.get("result", "error")
+
+    def close(self) -> None:
+        self._conn.close()
+
+
+@dataclass
+class Sides:
+    """Our board and the real one, and what they have in common."""
+
+    ours: Line
+    theirs: Line
+    users: list[Pair] = field(default_factory=list)
+    differences: dict[str, str] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def sides(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+    url = os.environ.get("KANBOARD_URL", "")
+    if not url:
+        pytest.skip("KANBOARD_URL names no Kanboard")
+    with server.database() as database, board_api(database.dsn, tmp_path_factory.mktemp("home")) as api:
+        ours = Line(f"{api.served.url}/jsonrpc.php", APP_TOKEN)
+        theirs = Line(url, os.environ.get("KANBOARD_TOKEN", ""))
+        made = Sides(ours=ours, theirs=theirs)
+        for name in ("diff-anna", "diff-ben"):
+            known = theirs.call("getUserByName", {"username": name})
+            there = known["id"] if known else theirs.call("createUser", {"username": name, "password": "long enough"})
+            made.users.append((ours.call("createUser", {"username": name, "password": "long enough"}), there))
+        yield made
+        ours.close()
+        theirs.close()
+        wanted = os.environ.get("KANBOARD_DIFFERENCES")
+        if wanted:
+            Path(wanted).write_text("\n".join(sorted(made.differences.values())), encoding="utf-8")
+
+
+def machine(sides: Sides) -> type[RuleBasedStateMachine]:
+    """Random calls on a project of their own, made on both sides alike."""
+    collecting = bool(os.environ.get("KANBOARD_DIFFERENCES"))
+
+    class Both(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.things: dict[Sort, list[Pair]] = {sort: [] for sort in Sort}
+            self.things[Sort.USER] = list(sides.users)
+            self.gone: set[tuple[Sort, Pair]] = set()
+            self.parted = False  # the two boards are no longer alike
+            self.log: list[str] = []
+
+        @initialize()
+        def begin(self) -> None:
+            self.project("diff project")
+
+        def project(self, name: str) -> None:
+            """One more, with its columns and its swimlane."""
+            pair = (sides.ours.call("createProject", [name]), sides.theirs.call("createProject", [name]))
+            self.things[Sort.PROJECT].append(pair)
+            for here, there in zip(*self._rows("getColumns", pair), strict=True):
+                self.things[Sort.COLUMN].append((here["id"], there["id"]))
+            for here, there in zip(*self._rows("getAllSwimlanes", pair), strict=True):
+                self.things[Sort.SWIMLANE].append((here["id"], there["id"]))
+            for user in self.things[Sort.USER]:
+                sides.ours.call("addProjectUser", [pair[0], user[0]])
+                sides.theirs.call("addProjectUser", [pair[1], user[1]])
+
+        def _rows(self, method: str, pair: Pair) -> tuple[list[Any], list[Any]]:
+            return sides.ours.call(method, [pair[0]]), sides.theirs.call(method, [pair[1]])
+
+        @rule(data=st.data())
+        def call(self, data: st.DataObject) -> None:
+            if self.parted:
+                return
+            method = data.draw(st.sampled_from(sorted(CALLS)), label="method")
+            spec = CALLS[method]
+            ours: dict[str, object] = {}
+            theirs: dict[str, object] = {}
+            named: list[tuple[Sort, Pair]] = []
+            for name, sort in spec.arguments.items():
+                # Drawn in any case and from a fixed range, so that what is drawn does not hang on what was answered.
+                left_out, number = data.draw(st.integers(0, 2)) == 0, data.draw(st.integers(0, 9_999), label=name)
+                if name in spec.optional and left_out:
+                    continue
+                here, there = self._value(number, sort)
+                ours[name], theirs[name] = here, there
+                if isinstance(sort, Sort):
+                    named.append((sort, (here, there)))
+            alike = self._compare(method, ours, theirs)
+            if method.startswith("remove") and "User" not in method and alike and named:
+                self.gone.add(named[-1])
+
+        def _value(self, number: int, sort: Argument) -> tuple[Any, Any]:
+            if not isinstance(sort, Sort):
+                value = sort[number % len(sort)]
+                return value, value
+            there_are = [pair for pair in self.things[sort] if (sort, pair) not in self.gone]
+            if not there_are or number % 20 == 0:
+                return NOWHERE, NOWHERE
+            return there_are[number % len(there_are)]
+
+        def _compare(self, method: str, ours: dict[str, object], theirs: dict[str, object]) -> bool:
+            """True if the answers were the same. Fails, unless they differ on purpose."""
+            here, there = sides.ours.call(method, ours), sides.theirs.call(method, theirs)
+            self.log.append(f"{method} {ours} -> {here!r:.200}")
+            if there == "error":  # it was busy, and nobody knows whether it was done
+                self.parted = True
+                return False
+            makes = CALLS[method].makes
+            if makes is not None and _is_id(here) and _is_id(there):
+                self.things[makes].append((here, there))
+                return True
+            mine = self._plain(method, here, 0)
+            real = self._plain(method, there, 1)
+            if mine == real:
+                return True
+            if differs_on_purpose(method, ours, mine, real):
+                self.parted = not CALLS[method].reads
+                return False
+            if not collecting:
+                raise AssertionError(
+                    f"{method} {ours}\n  ours   {mine!r:.1500}\n  theirs {real!r:.1500}\n" + "\n".join(self.log[-12:])
+                )
+            key = f"{method} {_kind(mine)} {_kind(real)} {_where(mine, real)}"
+            sides.differences.setdefault(
+                key, f"{method} {ours}\n   ours   {mine!r:.700}\n   theirs {real!r:.700}\n   {_where(mine, real)}\n"
+            )
+            self.parted = not CALLS[method].reads
+            return False
+
+        def _plain(self, method: str, value: Any, side: int) -> Any:
+            """Numbers of things as their place in what both have, and nothing that two clocks would disagree about."""
+            makes = CALLS[method].makes
+            if makes is not None and _is_id(value):
+                return f"a new {makes.value}"
+            return self._named(value, side, CALLS[method].of)
+
+        def _named(self, value: Any, side: int, of: Sort | None) -> Any:
+            if isinstance(value, list):
+                return [self._named(item, side, of) for item in value]
+            if isinstance(value, dict):
+                if value and all(key.isdigit() for key in value) and of is not None:
+                    return {
+                        str(self._place(of, int(key), side)): self._named(item, side, None)
+                        for key, item in sorted(value.items(), key=lambda pair: int(pair[0]))
+                    }
+                return {key: self._field(key, item, side, of) for key, item in value.items() if key not in VOLATILE}
+            return value
+
+        def _field(self, key: str, item: Any, side: int, of: Sort | None) -> Any:
+            sort = of if key == "id" else Sort.of_field(key)
+            if sort is not None and isinstance(item, int) and item:
+                return self._place(sort, item, side)
+            inner = {"columns": Sort.COLUMN, "tasks": Sort.TASK, "tags": Sort.TAG}.get(key, of)
+            return self._named(item, side, inner)
+
+        def _place(self, sort: Sort, id: int, side: int) -> str:
+            # The newest first: SQLite gives the number of a removed row to the next one.
+            for number, pair in reversed(list(enumerate(self.things[sort]))):
+                if pair[side] == id:
+                    return f"{sort.value} {number}"
+            return f"some {sort.value}"
+
+        def teardown(self) -> None:
+            for here, there in self.things[Sort.PROJECT]:
+                sides.ours.call("removeProject", [here])
+                sides.theirs.call("removeProject", [there])
+
+    return Both
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__ if isinstance(value, dict | list) else repr(value)
+
+
+def _where(mine: Any, real: Any, path: str = "") -> str:
+    """Where two values part first."""
+    if isinstance(mine, Mapping) and isinstance(real, Mapping):
+        if set(mine) != set(real):
+            return (
+                f"{path} keys: only ours {sorted(set(mine) - set(real))}, only theirs {sorted(set(real) - set(mine))}"
+            )
+        for key in mine:
+            if mine[key] != real[key]:
+                return _where(mine[key], real[key], f"{path}.{key}")
+    if isinstance(mine, list) and isinstance(real, list):
+        if len(mine) != len(real):
+            return f"{path} {len(mine)} and {len(real)} entries"
+        for one, other in zip(mine, real, strict=True):
+            if one != other:
+                return _where(one, other, f"{path}[]")
+    return f"{path} {mine!r:.100} and {real!r:.100}"
+
+
+def test_the_same_calls_have_the_same_answers(sides: Sides) -> None:
+    run_state_machine_as_test(
+        machine(sides),
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=40,
+            deadline=None,
+            derandomize=False,
+            print_blob=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
