@@ -17,6 +17,7 @@ from taskfabric import __version__, assets
 from taskfabric.boards.native.board import BoardRules, NativeBoard
 from taskfabric.boards.native.journal import NativeJournal
 from taskfabric.boards.native.keeping import NativeKeeping
+from taskfabric.boards.native.moving import NativeMoving
 from taskfabric.boards.native.projects import NativeProjects
 from taskfabric.db import backup as saving
 from taskfabric.db.backup import Restored
@@ -94,6 +95,7 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         files=files,
         signal=signal,
         upkeep=upkeep(database, signal, home),
+        moving=NativeMoving(database, changed=projects.forget),
         fleet=fleet(database, home),
         rules=rules(settings),
         version=__version__,
