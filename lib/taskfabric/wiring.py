@@ -22,6 +22,7 @@ from taskfabric.boards.native.groups import NativeGroups
 from taskfabric.boards.native.journal import NativeJournal
 from taskfabric.boards.native.keeping import NativeKeeping
 from taskfabric.boards.native.labels import NativeLabels
+from taskfabric.boards.native.moving import NativeMoving
 from taskfabric.boards.native.places import NativePlaces
 from taskfabric.boards.native.projects import NativeProjects
 from taskfabric.db import backup as saving
@@ -104,6 +105,7 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         files=files,
         signal=signal,
         upkeep=upkeep(database, signal, home),
+        moving=NativeMoving(database, changed=projects.forget),
         fleet=fleet(database, home, settings),
         kanboard=kanboard(database, board, projects, credentials, signal, settings.webhook),
         rules=rules(settings),

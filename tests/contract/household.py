@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from taskfabric.boards.native.board import NativeBoard
 from taskfabric.boards.native.journal import NativeJournal
+from taskfabric.boards.native.moving import NativeMoving
 from taskfabric.boards.native.projects import NativeProjects
 from taskfabric.domain.principal import (
     AppRole,
@@ -106,6 +107,7 @@ class Household:
             files=self.files,
             signal=self.ground.bus,
             upkeep=upkeep(self.ground.database, self.ground.bus, self.ground.home),
+            moving=NativeMoving(self.ground.database, changed=self.projects.forget),
             fleet=fleet(self.ground.database, self.ground.home, self.ground.settings),
             kanboard=kanboard(
                 self.ground.database,

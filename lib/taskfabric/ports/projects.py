@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -99,3 +100,19 @@ class Projects(Protocol):
     def set_member(self, project_id: int, principal_id: int, role: ProjectRole, stamp: Stamp) -> None: ...
     def remove_member(self, project_id: int, principal_id: int, stamp: Stamp) -> None: ...
     def role_of(self, project_id: int, principal_id: int) -> ProjectRole | None: ...
+
+    def adopt(
+        self,
+        project_id: int,
+        name: str,
+        kind: QueueKind,
+        columns: Mapping[ColumnRole, str],
+        stamp: Stamp,
+        *,
+        owner_id: int | None,
+    ) -> Queue:
+        """The project is a queue; no card has moved, and each has the status that its column gives it.
+
+        ``columns``: titles for roles, where they differ from the usual ones. Raises BadInput, with nothing done, when
+        the columns cannot be mapped, the name or the owner has a queue, or the project is one."""
+        ...

@@ -17,9 +17,10 @@ from taskfabric.ports.credentials import Credentials
 from taskfabric.ports.fabric import Fabric, R, Verb
 from taskfabric.ports.files import Files
 from taskfabric.ports.journal import Journal
+from taskfabric.ports.moving import Moving
 from taskfabric.ports.projects import Projects
 from taskfabric.ports.signal import Signal
-from taskfabric.services import fleet_verbs, keeper_verbs, policy, verbs
+from taskfabric.services import fleet_verbs, keeper_verbs, moving_verbs, policy, verbs
 from taskfabric.services.card_annex import CardAnnex
 from taskfabric.services.cards import Cards
 from taskfabric.services.cron import Cron
@@ -35,6 +36,7 @@ from taskfabric.services.kanboard_rights import Rights
 from taskfabric.services.keeping import Keeping
 from taskfabric.services.letters import Post
 from taskfabric.services.manning import Manning
+from taskfabric.services.moving import Removal
 from taskfabric.services.people import Deciding
 from taskfabric.services.projects import Arranging
 from taskfabric.services.reading import Reading
@@ -63,6 +65,7 @@ class Hallway:
         files: Files,
         signal: Signal,
         upkeep: Upkeep,
+        moving: Moving,
         fleet: FleetPorts,
         kanboard: KanboardPorts,
         rules: Rules,
@@ -99,6 +102,10 @@ class Hallway:
         self._fleet(draining)
         self.post: Final = Post(self._desk, upkeep)
         self._upkeep(upkeep)
+        removal = Removal(self._desk, moving)
+        self._on(moving_verbs.Import, removal.bring)
+        self._on(moving_verbs.Export, removal.take_out)
+        self._on(moving_verbs.Adopt, removal.adopt)
         missing = [kind.__name__ for kind in verbs.BY_METHOD.values() if kind not in self._answers]
         if missing:
             raise FabricError(f"no one answers {', '.join(missing)}")

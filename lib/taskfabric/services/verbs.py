@@ -83,6 +83,9 @@ from taskfabric.services.keeper_verbs import Tell as Tell
 from taskfabric.services.keeper_verbs import Tick as Tick
 from taskfabric.services.keeper_verbs import Turn as Turn
 from taskfabric.services.keeper_verbs import Watch as Watch
+from taskfabric.services.moving_verbs import Adopt as Adopt
+from taskfabric.services.moving_verbs import Export as Export
+from taskfabric.services.moving_verbs import Import as Import
 
 
 class Hello(Verb[Greeting]):

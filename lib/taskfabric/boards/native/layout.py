@@ -18,6 +18,7 @@ from taskfabric.ports.projects import Column, Project, Swimlane
 Conn = Connection[Any]
 T = TypeVar("T")
 
+QUEUE_LOCK: Final = 0x7461736B  # one advisory lock for the rare making of queues
 _MARK: Final = "fabric.queue"  # the project's metadata that marks it as a queue
 
 

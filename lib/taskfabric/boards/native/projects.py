@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from psycopg.errors import UniqueViolation
 
-from taskfabric.boards.native import layout
+from taskfabric.boards.native import adopting, layout
 from taskfabric.boards.native.layout import Conn, first, journal
 from taskfabric.boards.native.membership import Membership
 from taskfabric.db.pool import Database
 from taskfabric.domain.errors import BadInput, IllegalMove, not_found
 from taskfabric.domain.principal import ProjectRole, Stamp
 from taskfabric.domain.queue import Queue, QueueKind
-from taskfabric.domain.status import COLUMN_TITLES
+from taskfabric.domain.status import COLUMN_TITLES, ColumnRole
 from taskfabric.ports.projects import Column, Member, Project, Swimlane
 
 _ROLE_OF_TITLE: Final = {title.casefold(): role for role, title in COLUMN_TITLES.items()}
 _OWNER_ROLE: Final = {QueueKind.INBOX: ProjectRole.MANAGER, QueueKind.AGENT: ProjectRole.MEMBER}
-_QUEUE_LOCK: Final = 0x7461736B  # one advisory lock for the rare making of queues
 
 
 class NativeProjects:
@@ -60,7 +59,7 @@ class NativeProjects:
         if (kind is QueueKind.POOL) != (owner_id is None):
             raise BadInput("a pool has no owner, every other queue has one", field="owner")
         with self._database.transaction() as conn:
-            conn.execute("SELECT pg_advisory_xact_lock(%s)", (_QUEUE_LOCK,))
+            conn.execute("SELECT pg_advisory_xact_lock(%s)", (layout.QUEUE_LOCK,))
             found = layout.queues(conn, "WHERE q.name = %s OR q.owner_id = %s", (name, owner_id))
             if found:
                 return layout.the_same(found, name, kind, owner_id), False
@@ -73,6 +72,21 @@ class NativeProjects:
             journal(conn, "queue-created", made.project_id, stamp, {"name": name, "kind": kind.value})
         self._tell(made.project_id)
         return made, True
+
+    def adopt(
+        self,
+        project_id: int,
+        name: str,
+        kind: QueueKind,
+        columns: Mapping[ColumnRole, str],
+        stamp: Stamp,
+        *,
+        owner_id: int | None,
+    ) -> Queue:
+        with self._database.transaction() as conn:
+            queue = adopting.adopt(conn, project_id, name, kind, columns, stamp, owner_id=owner_id)
+        self._tell(project_id)
+        return queue
 
     def set_rules(
         self,
@@ -277,9 +291,9 @@ class NativeProjects:
             raise BadInput(f"this project has a {name!r} already", field="name") from None
 
     def forget(self) -> None:
-        """The next question about members is answered anew."""
-        self._membership.forget()
+        """Whatever was remembered is read anew: rows came in by another way."""
+        self._tell(None)
 
-    def _tell(self, project_id: int) -> None:
+    def _tell(self, project_id: int | None) -> None:
         self._membership.forget()
         self._changed(project_id)

@@ -33,6 +33,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "keeper": ("keeper", "cron", "letters"),
         "admin": ("queue", "user"),
         "tokens": ("token", "pin", "config"),
+        "moving": ("import", "export", "adopt"),
         "completion": ("completion",),
     },
 }

@@ -1,0 +1,285 @@
+"""Everything that a Kanboard tells over its API, as the rows in which boards move.
+
+It is asked with the token of the application, which sees every project. What the API does not tell cannot be carried:
+passwords, avatars, activity, notifications, plugins' data, analytics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from taskfabric.boards.kanboard.client import Doubtful, Kanboard, say
+from taskfabric.domain.status import COLUMN_TITLES, ColumnRole
+
+_PER_TASK: Final = 20  # tasks whose parts are asked for together
+_ROLE_OF: Final = {title.casefold(): role.value for role, title in COLUMN_TITLES.items()}
+_DONE: Final = ColumnRole.DONE.value
+_BLOCKED_BY: Final = 3  # Kanboard's id of "is blocked by"
+
+Record = dict[str, Any]
+
+
+def read(board: Kanboard, *, say_what: Callable[[str], None], left: Callable[[str, str], None]) -> Iterator[Record]:
+    """The rows, each after those that it names. ``left`` is told what could not be read, and why.
+
+    Raises Unavailable when the Kanboard does not answer."""
+    reader = _Reader(board, say_what, left)
+    yield from reader.people()
+    yield from reader.projects()
+
+
+class _Reader:
+    def __init__(self, board: Kanboard, say_what: Callable[[str], None], left: Callable[[str, str], None]) -> None:
+        self._board = board
+        self._say = say_what
+        self._left = left
+        self._users: set[int] = set()
+
+    def _ask(self, *calls: tuple[str, Mapping[str, Any]]) -> list[Any]:
+        """The results; one that Kanboard could not give is None, and said."""
+        answers = self._board.many([say(method, **params) for method, params in calls])
+        for (method, params), answer in zip(calls, answers, strict=True):
+            if isinstance(answer, Doubtful):
+                self._left(f"{method} {dict(params)}"[:120], answer.message)
+        return [None if isinstance(answer, Doubtful) else answer for answer in answers]
+
+    # -- people --------------------------------------------------------------------------------------
+
+    def people(self) -> Iterator[Record]:
+        """Users, groups, link labels and global tags."""
+        self._say("people")
+        users, groups, labels = self._ask(("getAllUsers", {}), ("getAllGroups", {}), ("getAllLinks", {}))
+        for user in users or ():
+            self._users.add(int(user["id"]))
+            yield {
+                **{"table": "users", "id": int(user["id"]), "username": user["username"], "kind": "human", "trust": 3},
+                "capabilities": None,
+                **{
+                    "name": user.get("name") or "",
+                    "email": user.get("email") or "",
+                    "is_active": _true(user["is_active"]),
+                },
+                **{"role": user.get("role") or "app-user", "timezone": user.get("timezone") or "UTC"},
+            }
+        for group in groups or ():
+            yield {
+                **{"table": "groups", "id": int(group["id"]), "name": group["name"]},
+                "external_id": group.get("external_id") or "",
+            }
+        members = self._ask(*(("getGroupMembers", {"group_id": int(group["id"])}) for group in groups or ()))
+        for group, found in zip(groups or (), members, strict=True):
+            for member in found or ():
+                yield {"table": "group_has_users", "group_id": int(group["id"]), "user_id": int(member["id"])}
+        for label in labels or ():
+            yield {
+                **{"table": "links", "id": int(label["id"]), "label": label["label"]},
+                "opposite_id": int(label["opposite_id"]),
+            }
+
+    # -- projects ------------------------------------------------------------------------------------
+
+    def projects(self) -> Iterator[Record]:
+        """Every project with its furniture, then all tasks, then what joins tasks."""
+        (projects,) = self._ask(("getAllProjects", {}))
+        known = sorted(projects or (), key=lambda p: int(p["id"]))
+        roles: dict[int, str | None] = {}
+        for project in known:
+            self._say(f"project {project['name']}")
+            for row in self._project(project):
+                if row["table"] == "columns":
+                    roles[row["id"]] = row.get("role")
+                yield row
+        ids: list[int] = []
+        done: set[int] = set()
+        for project in known:
+            self._say(f"tasks of {project['name']}")
+            for row in self._tasks(int(project["id"])):
+                yield row
+                if row["table"] == "tasks":
+                    ids.append(row["id"])
+                    if not row["is_active"] or roles.get(row["column_id"]) == _DONE:
+                        done.add(row["id"])
+        for begin in range(0, len(ids), _PER_TASK):
+            self._say(f"what belongs to task {begin + 1} of {len(ids)}")
+            yield from self._parts(ids[begin : begin + _PER_TASK], done)
+
+    def _project(self, project: Mapping[str, Any]) -> Iterator[Record]:
+        at = {"project_id": int(project["id"])}
+        columns, lanes, categories, users, meta, tags, files, actions = self._ask(
+            *((name, at) for name in ("getColumns", "getAllSwimlanes", "getAllCategories", "getProjectUsers")),
+            *((name, at) for name in ("getProjectMetadata", "getTagsByProject", "getAllProjectFiles", "getActions")),
+        )
+        yield {
+            **{"table": "projects", "id": at["project_id"], "name": project["name"]},
+            **{"description": project.get("description") or "", "identifier": project.get("identifier") or ""},
+            **{"is_active": _true(project["is_active"]), "is_private": _true(project.get("is_private"))},
+            **{"owner_id": int(project.get("owner_id") or 0) or None, "email": project.get("email")},
+            **{f"priority_{what}": int(project.get(f"priority_{what}") or 0) for what in ("default", "start", "end")},
+            **{f"{what}_date": project.get(f"{what}_date") or "" for what in ("start", "end")},
+        }
+        taken: set[str] = set()
+        for column in columns or ():
+            role = _ROLE_OF.get(str(column["title"]).casefold())
+            role = None if role in taken else role
+            taken.add(role or "")
+            yield {
+                **{"table": "columns", "id": int(column["id"]), **at, "title": column["title"], "role": role},
+                **{"position": int(column["position"]), "task_limit": int(column.get("task_limit") or 0)},
+                **{"description": column.get("description") or ""},
+                "hide_in_dashboard": _true(column.get("hide_in_dashboard")),
+            }
+        for place, lane in enumerate(lanes or (), 1):
+            yield {
+                **{"table": "swimlanes", "id": int(lane["id"]), **at, "name": lane["name"]},
+                **{"position": int(lane.get("position") or place), "is_active": _true(lane.get("is_active", True))},
+                **{"description": lane.get("description") or "", "task_limit": int(lane.get("task_limit") or 0)},
+            }
+        roles = self._ask(*(("getProjectUserRole", {**at, "user_id": int(user)}) for user in users or {}))
+        for user, role in zip(users or {}, roles, strict=True):
+            if role in ("project-manager", "project-member", "project-viewer"):
+                yield {"table": "project_has_users", **at, "user_id": int(user), "role": role}
+            else:
+                self._left(f"membership of user {user} in {project['name']}", f"the role {role!r} is Kanboard's own")
+        for category in categories or ():
+            yield {
+                **{"table": "project_has_categories", "id": int(category["id"]), **at, "name": category["name"]},
+                **{"color_id": category.get("color_id"), "description": category.get("description") or ""},
+            }
+        for name, value in _pairs(meta):
+            yield {"table": "project_has_metadata", **at, "name": name, "value": value}
+        for tag in tags or ():
+            yield {
+                **{"table": "tags", "id": int(tag["id"]), "project_id": int(tag["project_id"]), "name": tag["name"]},
+                "color_id": tag.get("color_id"),
+            }
+        yield from self._files("project_has_files", files or (), at)
+        for action in actions or ():
+            yield {
+                **{"table": "actions", "id": int(action["id"]), **at, "event_name": action["event_name"]},
+                "action_name": action["action_name"],
+            }
+            for name, value in _pairs(action.get("params")):
+                yield {"table": "action_has_params", "action_id": int(action["id"]), "name": name, "value": value}
+
+    # -- tasks ---------------------------------------------------------------------------------------
+
+    def _tasks(self, project_id: int) -> Iterator[Record]:
+        answers = self._ask(*(("getAllTasks", {"project_id": project_id, "status_id": open_}) for open_ in (1, 0)))
+        found = [task for answer in answers for task in answer or ()]
+        for place, task in enumerate(sorted(found, key=lambda t: (int(t["position"]), int(t["id"])))):
+            number = int(task["id"])
+            yield {
+                **{"table": "tasks", "id": number, "project_id": project_id, "title": task["title"]},
+                **{"column_id": int(task["column_id"]), "swimlane_id": int(task["swimlane_id"]), "rank": place << 20},
+                **{"description": task.get("description") or "", "reference": task.get("reference") or ""},
+                **{"creator_id": int(task.get("creator_id") or 0), "owner_id": int(task.get("owner_id") or 0) or None},
+                **{"is_active": _true(task["is_active"]), "score": _number(task.get("score"))},
+                **{"priority": min(3, max(0, int(task.get("priority") or 0))), "trust": 3},
+                **{f"date_{what}": _time(task.get(f"date_{what}")) for what in ("creation", "modification", "due")},
+                **{f"date_{what}": _time(task.get(f"date_{what}")) for what in ("started", "completed")},
+            }
+            yield {
+                **{"table": "task_faces", "task_id": number, "color_id": task.get("color_id") or "yellow"},
+                **{"category_id": int(task.get("category_id") or 0), "date_moved": _time(task.get("date_moved"))},
+                **{f"time_{what}": float(task.get(f"time_{what}") or 0) for what in ("spent", "estimated")},
+                **{f"recurrence_{what}": int(task.get(f"recurrence_{what}") or 0) for what in _RECURRENCE},
+                "priority": _outside(int(task.get("priority") or 0)),
+            }
+
+    def _parts(self, ids: Sequence[int], done: set[int]) -> Iterator[Record]:
+        calls = [(name, {"task_id": task}) for task in ids for name in _PARTS]
+        answers = iter(self._ask(*calls))
+        for task in ids:
+            tags, comments, links, subtasks, files, meta, external = (next(answers) for _ in _PARTS)
+            at = {"task_id": task}
+            for tag, _ in _pairs(tags):
+                yield {"table": "task_has_tags", **at, "tag_id": int(tag)}
+            for comment in comments or ():
+                yield {
+                    **{
+                        "table": "comments",
+                        "id": int(comment["id"]),
+                        **at,
+                        "user_id": int(comment.get("user_id") or 0),
+                    },
+                    **{"text": comment["comment"], "reference": comment.get("reference") or ""},
+                    **{"visibility": comment.get("visibility") or "app-user"},
+                    **{f"date_{what}": _time(comment.get(f"date_{what}")) for what in ("creation", "modification")},
+                }
+            for link in links or ():
+                yield self._link(task, link, done)
+            for subtask in subtasks or ():
+                yield {
+                    **{"table": "subtasks", "id": int(subtask["id"]), **at, "title": subtask["title"]},
+                    **{"status": int(subtask["status"]), "user_id": int(subtask.get("user_id") or 0)},
+                    **{f"time_{what}": float(subtask.get(f"time_{what}") or 0) for what in ("estimated", "spent")},
+                    "position": int(subtask["position"]),
+                }
+            for name, value in _pairs(meta):
+                yield {"table": "task_has_metadata", **at, "name": name, "value": value}
+            for link in external or ():
+                yield {
+                    **{"table": "task_has_external_links", "id": int(link["id"]), **at, "url": link["url"]},
+                    **{what: link.get(what) or "" for what in ("link_type", "dependency", "title")},
+                    **{"creator_id": int(link.get("creator_id") or 0)},
+                    **{f"date_{what}": _time(link.get(f"date_{what}")) for what in ("creation", "modification")},
+                }
+            yield from self._files("task_has_files", files or (), at)
+
+    def _link(self, task: int, link: Mapping[str, Any], done: set[int]) -> Record:
+        """A link as its own task sees it; the opposite one comes with the other task."""
+        other, label = int(link["task_id"]), int(link["link_id"]) if "link_id" in link else 0
+        if not label:
+            label = self._label(str(link["label"]))
+        state = ("satisfied" if other in done else "open") if label == _BLOCKED_BY else None
+        return {
+            **{"table": "task_has_links", "id": int(link["id"]), "task_id": task, "opposite_task_id": other},
+            **{"link_id": label, "state": state},
+        }
+
+    def _label(self, label: str) -> int:
+        (found,) = self._ask(("getLinkByLabel", {"label": label}))
+        return int(found["id"]) if found else 0
+
+    def _files(self, table: str, files: Sequence[Mapping[str, Any]], at: Mapping[str, int]) -> Iterator[Record]:
+        method = "downloadTaskFile" if table == "task_has_files" else "downloadProjectFile"
+        for file in files:
+            where = {"file_id": int(file["id"])} | (dict(at) if "project_id" in at else {})
+            (data,) = self._ask((method, where))
+            yield {
+                **{"table": table, "id": int(file["id"]), **at, "name": file["name"], "data": data or ""},
+                **{"user_id": int(file.get("user_id") or 0), "date": _time(file.get("date"))},
+            }
+
+
+_PARTS: Final = (
+    *("getTaskTags", "getAllComments", "getAllTaskLinks", "getAllSubtasks", "getAllTaskFiles", "getTaskMetadata"),
+    "getAllExternalTaskLinks",
+)
+_RECURRENCE: Final = ("status", "trigger", "factor", "timeframe", "basedate")
+
+
+def _true(value: object) -> bool:
+    return value in (True, 1, "1")
+
+
+def _number(value: object) -> int | None:
+    return int(str(value)) if value not in (None, "", 0, "0") else None
+
+
+def _outside(priority: int) -> int | None:
+    """A priority that none of the four lanes has is kept beside the task."""
+    return None if 0 <= priority <= 3 else priority
+
+
+def _time(value: object) -> str | None:
+    """Epoch seconds as an instant; 0 and nothing are no time."""
+    seconds = int(str(value or 0))
+    return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds > 0 else None
+
+
+def _pairs(answer: object) -> list[tuple[str, str]]:
+    """What Kanboard gives as an object, and as an empty list when there is nothing."""
+    return [(str(k), str(v)) for k, v in answer.items()] if isinstance(answer, dict) else []
