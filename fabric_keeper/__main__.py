@@ -16,6 +16,7 @@ from fabric_keeper.inbox import Inbox
 from fabric_keeper.leases import Leases
 from fabric_keeper.metrics import Metrics
 from fabric_keeper.process import connect, instance, settings, stopping
+from fabric_keeper.reconcile import Reconcile
 from fabric_keeper.rounds import Chore, Keeper
 from fabric_keeper.waits import Waits
 from taskfabric import logs
@@ -30,6 +31,7 @@ def chores(rules: Settings) -> list[Chore]:
     keeper = rules.keeper
     return [
         Leases(),
+        Reconcile(),
         Waits(),
         Deadlines(escalate_after=keeper.escalate_after),
         DeadLetters(),

@@ -19,13 +19,14 @@ from typing import Final, NewType, TypeVar, get_type_hints
 from taskfabric import assets
 from taskfabric.domain.errors import BadInput
 from taskfabric.home import fabric_home
-from taskfabric.logs import LogFormat, LogLevel, redact
+from taskfabric.logs import HIDDEN, LogFormat, LogLevel, redact
 from taskfabric.units import duration, show_duration, show_size, size
 
 __all__ = ["TYPES", "VARIABLES", "Settings", "fabric_home", "load"]
 
 Bytes = NewType("Bytes", int)
 Dsn = NewType("Dsn", str)  # shown with its password hidden
+Place = NewType("Place", str)  # a Dsn, or the address of a Kanboard
 Secret = NewType("Secret", str)  # never shown
 
 
@@ -73,7 +74,8 @@ class Score:
 class Board:
     """Where the board is, and its rules about leases and order."""
 
-    url: Dsn
+    url: Place
+    kanboard_token: Secret
     database: Dsn
     pool_size: int
     lease: timedelta
@@ -95,7 +97,12 @@ class Board:
     @property
     def dsn(self) -> str:
         """The PostgreSQL to use; "" = the embedded one."""
-        return self.url or self.database
+        return self.database if self.kanboard else self.url or self.database
+
+    @property
+    def kanboard(self) -> str:
+        """The address of the stock Kanboard that is the board; "" = the board is our own."""
+        return self.url if self.url.startswith(("http://", "https://")) else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +217,7 @@ def _shown(value: object) -> dict[str, object]:
             shape[field.name] = show_duration(item)
         elif hints[field.name] is Bytes:
             shape[field.name] = show_size(item)
-        elif hints[field.name] is Dsn:
+        elif hints[field.name] in (Dsn, Place):
             shape[field.name] = redact(item)
         elif hints[field.name] is Secret:
             shape[field.name] = "(set, not shown)" if item else ""
@@ -266,11 +273,11 @@ def _dsn(raw: object) -> Dsn:
     return Dsn(text)
 
 
-def _secret(raw: object) -> Secret:
+def _place(raw: object) -> Place:
     text = _string(raw)
-    if text and not re.fullmatch(r"[\x21-\x7e]{32,128}", text):
-        raise ValueError('"" or 32 to 128 characters without a space')
-    return Secret(text)
+    if text and not text.startswith(("postgresql://", "postgres://", "http://", "https://")):
+        raise ValueError('"", a URL that begins with postgresql://, or the http:// address of a Kanboard')
+    return Place(text)
 
 
 _READERS: Final[Mapping[object, Callable[[object], object]]] = {
@@ -281,7 +288,8 @@ _READERS: Final[Mapping[object, Callable[[object], object]]] = {
     timedelta: lambda raw: raw if isinstance(raw, timedelta) else duration(_string(raw)),
     Bytes: lambda raw: size(_string(raw)),
     Dsn: _dsn,
-    Secret: _secret,
+    Place: _place,
+    Secret: lambda raw: Secret(_string(raw)),
     tuple[int, ...]: _integers,
     LogLevel: lambda raw: _one_of(LogLevel, raw),
     LogFormat: lambda raw: _one_of(LogFormat, raw),
@@ -322,6 +330,7 @@ VARIABLES: Final[Mapping[str, str]] = {
     **{"FABRIC_" + path.upper().replace(".", "_"): path for path in TYPES},
     "FABRIC_BOARD": "board.url",
     "DATABASE_URL": "board.database",
+    "KANBOARD_TOKEN": "board.kanboard_token",
 }
 
 
@@ -375,7 +384,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, _Raw]:
                 raise _unknown(name, VARIABLES, "environment")
         elif value:
             # The long name says more than the short one.
-            if path in found and name in ("FABRIC_BOARD", "DATABASE_URL"):
+            if path in found and name in ("FABRIC_BOARD", "DATABASE_URL", "KANBOARD_TOKEN"):
                 continue
             found[path] = _Raw(value=value, source=name)
     return found
@@ -486,6 +495,10 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         (
             re.fullmatch(r"(?:https?://[^\s/@?#]+(?:[/?]\S*)?)?", settings.webhook.url) is not None,
             'webhook.url must be "" or an address that begins with http:// or https://',
+        ),
+        (
+            re.fullmatch(r"([\x21-\x7e]{32,128})?", auth.app_token) is not None,
+            'auth.app_token must be "" or 32 to 128 characters without a space',
         ),
         (auth.pin_tries >= 1, "auth.pin_tries must be at least 1"),
         (

@@ -40,6 +40,7 @@ from taskfabric.ports.board import Board
 from taskfabric.ports.credentials import Credentials, NewPrincipal
 from taskfabric.ports.files import Files
 from taskfabric.ports.journal import Journal
+from taskfabric.ports.keeping import Keeping
 from taskfabric.ports.projects import Projects
 from taskfabric.router.judge import Judge
 from taskfabric.services.desk import FleetPorts, KanboardPorts, Rules
@@ -76,10 +77,13 @@ class House:
     files: Files
     signal: Bus
     hallway: Hallway
+    pool: Database | None = None  # the board's own, where it has one
 
     def close(self) -> None:
         """Stop listening and close the connections."""
         self.signal.close()
+        if self.pool is not None:
+            self.pool.close()
         self.database.close()
 
 
@@ -87,8 +91,8 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
     """The house over a migrated database. ``name`` is what the database calls this process."""
     database = Database(dsn, size=settings.board.pool_size, name=name)
     signal = Bus(dsn, per_second=settings.board.notify_per_second)
-    board = NativeBoard(database, signal, board_rules(settings))
-    projects = NativeProjects(database, changed=board.names.forget_layout)
+    store = _store(settings, dsn, database, signal)
+    board, projects = store.board, store.projects
     credentials = PostgresCredentials(
         database,
         remember=settings.auth.cache,
@@ -104,7 +108,7 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         journal=journal,
         files=files,
         signal=signal,
-        upkeep=upkeep(database, signal, home),
+        upkeep=upkeep(database, signal, home, store.keeping),
         moving=NativeMoving(database, changed=projects.forget),
         fleet=fleet(database, home, settings),
         kanboard=kanboard(database, board, projects, credentials, signal, settings.webhook),
@@ -121,7 +125,51 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         files=files,
         signal=signal,
         hallway=hallway,
+        pool=store.pool,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Store:
+    """The board with what belongs to it, and a pool of its own if it has one."""
+
+    board: NativeBoard
+    projects: NativeProjects
+    keeping: Keeping
+    pool: Database | None = None
+
+
+def _store(settings: Settings, dsn: str, database: Database, signal: Bus) -> _Store:
+    """The board that the settings name: our own, or a stock Kanboard with our database beside it."""
+    if settings.board.kanboard:
+        return _stock_store(settings, dsn, database, signal)
+    board = NativeBoard(database, signal, board_rules(settings))
+    projects = NativeProjects(database, changed=board.names.forget_layout)
+    return _Store(board=board, projects=projects, keeping=NativeKeeping(database, signal))
+
+
+def _stock_store(settings: Settings, dsn: str, database: Database, signal: Bus) -> _Store:
+    # Imported here: the client it needs costs every other process time and memory.
+    from taskfabric.boards.kanboard.board import KanboardBoard
+    from taskfabric.boards.kanboard.client import Kanboard
+    from taskfabric.boards.kanboard.ground import StockDatabase
+    from taskfabric.boards.kanboard.keeping import KanboardKeeping
+    from taskfabric.boards.kanboard.leases import Locks
+    from taskfabric.boards.kanboard.projects import KanboardProjects
+
+    if not settings.board.kanboard_token:
+        raise BadInput(
+            "the board is a Kanboard, and its token is not set",
+            next="set KANBOARD_TOKEN to the app token of its settings page, 'API'",
+            setting="board.kanboard_token",
+        )
+    kanboard = Kanboard(settings.board.kanboard, settings.board.kanboard_token)
+    stock = StockDatabase(dsn, kanboard, Locks(kanboard), size=settings.board.pool_size, name="kanboard")
+    score = settings.board.score
+    board = KanboardBoard(stock, signal, board_rules(settings), thresholds=(score.small, score.medium))
+    projects = KanboardProjects(database, kanboard, board.people, changed=board.names.forget_layout)
+    keeping = KanboardKeeping(stock, signal, board, projects)
+    return _Store(board=board, projects=projects, keeping=keeping, pool=stock)
 
 
 def fleet(database: Database, home: Path, settings: Settings) -> FleetPorts:
@@ -170,10 +218,10 @@ def sync_cards(house: House) -> dict[str, str]:
     return house.hallway.manning.man()
 
 
-def upkeep(database: Database, signal: Bus, home: Path) -> Upkeep:
+def upkeep(database: Database, signal: Bus, home: Path, keeping: Keeping | None = None) -> Upkeep:
     """What the keeper, the schedules and the notifications stand on; ``home`` has their files."""
     return Upkeep(
-        keeping=NativeKeeping(database, signal),
+        keeping=keeping or NativeKeeping(database, signal),
         slots=SlotStore(database),
         outbox=OutboxStore(database),
         notifier=AppriseNotifier(home / "notify.toml"),

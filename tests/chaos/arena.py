@@ -13,6 +13,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from taskfabric.boards.kanboard.board import KanboardBoard
+from taskfabric.boards.kanboard.client import Kanboard
+from taskfabric.boards.kanboard.ground import StockDatabase
+from taskfabric.boards.kanboard.leases import Locks
+from taskfabric.boards.kanboard.projects import KanboardProjects
 from taskfabric.boards.native.board import BoardRules, NativeBoard
 from taskfabric.boards.native.projects import NativeProjects
 from taskfabric.db.pool import Database
@@ -60,6 +65,7 @@ class Arena:
     pool: Queue = field(init=False)
     submitter: Recorder = field(init=False)
     files: int = 0
+    kanboard: tuple[str, str] | None = None  # address and token, if the board is one
 
     def queue(self, name: str) -> Queue:
         """One more pool, which both agents serve."""
@@ -102,6 +108,7 @@ class Arena:
             "actor": self.agents[agent].principal_id,
             "queue": self.pool.project_id,
             "history": str(self.folder / f"{agent}-{self.files}"),
+            **({"kanboard": list(self.kanboard)} if self.kanboard else {}),
             **orders,
         }
         return self.nursery.hire(json.dumps(given))
@@ -149,20 +156,30 @@ def fast_rules() -> BoardRules:
 
 
 @contextlib.contextmanager
-def arena(dsn: str, folder: Path, *, name: str = "arena") -> Iterator[Arena]:
-    """An arena on a migrated database; people and pool that are there already are taken over."""
+def arena(
+    dsn: str, folder: Path, *, name: str = "arena", kanboard: tuple[str, str] | None = None, pool: str = "pool"
+) -> Iterator[Arena]:
+    """An arena on a migrated database, and on a Kanboard if there is one; people and pool that are there already are
+    taken over."""
     database = Database(dsn, size=6, name=name, patience=10.0)
     bus = Bus(dsn)
-    board, projects = NativeBoard(database, bus, fast_rules()), NativeProjects(database)
-    made = Arena(dsn, folder, database, bus, board, projects, Nursery(folder / "workers.err"))
+    board, projects, stock = NativeBoard(database, bus, fast_rules()), NativeProjects(database), None
+    if kanboard is not None:
+        line = Kanboard(*kanboard)
+        stock = StockDatabase(dsn, line, Locks(line), size=6, name=name)
+        board = there = KanboardBoard(stock, bus, fast_rules())
+        projects = KanboardProjects(database, line, there.people)
+    made = Arena(dsn, folder, database, bus, board, projects, Nursery(folder / "workers.err"), kanboard=kanboard)
     made.alice = _person(made, "alice", Kind.HUMAN, Trust.HUMAN)
     made.agents = {agent: _person(made, agent, Kind.AGENT, Trust.SANDBOXED) for agent in ("kimi", "qwen")}
-    made.pool = made.queue("pool")
+    made.pool = made.queue(pool)
     made.submitter = made.recorder(made.alice.principal_id, "alice")
     try:
         yield made
     finally:
         made.nursery.close()
+        if stock is not None:
+            stock.close()
         bus.close()
         database.close()
 

@@ -21,6 +21,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from taskfabric.boards.kanboard.board import KanboardBoard
+from taskfabric.boards.kanboard.client import Kanboard
+from taskfabric.boards.kanboard.ground import StockDatabase
+from taskfabric.boards.kanboard.leases import Locks
 from taskfabric.boards.native.board import NativeBoard
 from taskfabric.db.pool import Database
 from taskfabric.domain.errors import FabricError, LeaseLost, NotFound, Unavailable
@@ -58,6 +62,7 @@ class Orders:
     shift: float = 0.0
     jump: float = 0.0
     limit: float = 5.0  # for one call
+    kanboard: tuple[str, str] | None = None  # address and token, if the board is one
 
     @classmethod
     def read(cls, text: str) -> Orders:
@@ -79,13 +84,20 @@ class NativeHands:
     """Straight to the database, through the board."""
 
     def __init__(self, orders: Orders, heard: Callable[[], None]) -> None:
-        self._database = Database(orders.dsn, size=2, name=orders.name, patience=2.0, limit=orders.limit)
         self._bus = Bus(orders.dsn)
-        self._board = NativeBoard(self._database, self._bus)
+        self._board = self._reach(orders)
         self._stamp = Stamp(principal_id=orders.actor, name=orders.name, kind=Kind.AGENT, trust=Trust.SANDBOXED)
         self._want = Want(queues=(orders.queue,), lease=timedelta(seconds=orders.lease))
         if orders.hears:
             self._bus.subscribe(lambda _: heard())
+
+    def _reach(self, orders: Orders) -> NativeBoard:
+        if orders.kanboard is None:
+            database = Database(orders.dsn, size=2, name=orders.name, patience=2.0, limit=orders.limit)
+            return NativeBoard(database, self._bus)
+        line = Kanboard(*orders.kanboard)
+        stock = StockDatabase(orders.dsn, line, Locks(line), size=4, name=orders.name)
+        return KanboardBoard(stock, self._bus)
 
     def claim(self, limit: int) -> list[Claimed]:
         return self._board.claim(self._want, limit, self._stamp)

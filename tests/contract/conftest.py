@@ -5,23 +5,35 @@ Each test that calls the fabric runs both ways in: in this process, and over HTT
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from taskfabric.ports.fabric import Fabric
 from taskfabric.testing import TestServer
 from tests.contract.acts import NOON
-from tests.contract.ground import Ground, Server
+from tests.contract.ground import Ground, Server, StockGround
 from tests.contract.household import Household, Way, settle_in
 
+# The boards on which the contract is tested. A real Kanboard's own address and app token come from the environment.
+BOARDS: Final = ("native", "kanboard") if os.environ.get("KANBOARD_URL") else ("native",)
 
-@pytest.fixture(scope="session")
-def ground(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    """The database of all contract tests of this process."""
+
+@pytest.fixture(scope="session", params=BOARDS)
+def ground(
+    request: pytest.FixtureRequest, server: TestServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ground]:
+    """The database of all contract tests of this process, for each board."""
+    home = Path(tmp_path_factory.mktemp("contract"))
     with server.database() as tested:
-        made = Ground(tested, Path(tmp_path_factory.mktemp("contract")))
+        made = (
+            Ground(tested, home)
+            if request.param == "native"
+            else StockGround(tested, home, os.environ["KANBOARD_URL"], os.environ["KANBOARD_TOKEN"])
+        )
         try:
             settle_in(made)
             yield made
@@ -30,7 +42,7 @@ def ground(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(scope="session")
-def front(ground: Ground) -> Iterator[Server]:
+def front() -> Iterator[Server]:
     """The server of all contract tests of this process."""
     running = Server()
     yield running

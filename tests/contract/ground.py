@@ -19,6 +19,9 @@ from psycopg import sql
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
+from taskfabric.boards.kanboard.client import Kanboard, say
+from taskfabric.boards.kanboard.ground import StockDatabase
+from taskfabric.boards.kanboard.leases import Locks
 from taskfabric.db.pool import Connection, Database
 from taskfabric.settings import Settings, load
 from taskfabric.stores.signal import Bus
@@ -35,6 +38,7 @@ _LATER: Final = (
     *("credentials", "project_has_metadata", "lanes", "tasks", "task_texts", "submissions", "comments", "tags"),
     *("task_has_tags", "task_has_links", "task_has_files", "task_has_metadata", "late_results", "journal", "restores"),
     *("accounts", "spendings", "learned_limits", "pauses", "worker_reports", "chunks"),
+    *("stock_cards", "stock_dirty", "stock_leases", "stock_comments"),
     *("turns", "told", "digests", "schedules", "schedule_slots", "outbox"),
     *("task_faces", "subtasks", "subtask_time_tracking", "task_has_external_links", "actions", "action_has_params"),
     *("webhooks",),
@@ -92,6 +96,46 @@ class Ground:
 
     def _name(self, table: str) -> sql.Identifier:
         return sql.Identifier("public", table)
+
+
+class _StockPool(StockDatabase):
+    """As ``_Pool``, for a board on a Kanboard."""
+
+    def greet(self, greeter: Callable[[Connection], None]) -> None:
+        self._greeters.clear()
+        super().greet(greeter)
+
+
+class StockGround(Ground):
+    """The same on a Kanboard. A reset removes the cards of the first day's projects, and whatever a test has made."""
+
+    def __init__(self, tested: TestDatabase, home: Path, url: str, token: str) -> None:
+        super().__init__(tested, home)
+        self.kanboard = Kanboard(url, token)
+        self.locks = Locks(self.kanboard)
+        self.stock = _StockPool(tested.dsn, self.kanboard, self.locks, size=self.settings.board.pool_size, name="test")
+        self._first: set[int] = set()
+
+    def close(self) -> None:
+        self.stock.close()
+        super().close()
+
+    def remember(self) -> None:
+        self._first = {row[0] for row in self.rows("SELECT id FROM projects")}
+        super().remember()
+
+    def reset(self) -> None:
+        later = {row[0] for row in self.rows("SELECT id FROM projects")} - self._first
+        self.kanboard.many([say("removeProject", project_id=project_id) for project_id in sorted(later)])
+        lists = self.kanboard.many(
+            [say("getAllTasks", project_id=p, status_id=status) for p in sorted(self._first) for status in (0, 1)]
+        )
+        cards = [int(card["id"]) for found in lists for card in found or []]
+        tags = [int(tag["id"]) for tag in self.locks.tags()]
+        self.kanboard.many(
+            [say("removeTask", task_id=card) for card in cards] + [say("removeTag", tag_id=tag) for tag in tags]
+        )
+        super().reset()
 
 
 class Server:

@@ -12,6 +12,8 @@ from enum import StrEnum
 from http.client import HTTPConnection
 from typing import Any, Final
 
+from taskfabric.boards.kanboard.board import KanboardBoard
+from taskfabric.boards.kanboard.projects import KanboardProjects
 from taskfabric.boards.native.board import NativeBoard
 from taskfabric.boards.native.journal import NativeJournal
 from taskfabric.boards.native.moving import NativeMoving
@@ -38,7 +40,7 @@ from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.files import FileStore
 from taskfabric.testing import TestClock
 from taskfabric.wiring import SYSTEM, House, fleet, kanboard, upkeep
-from tests.contract.ground import Ground, Server
+from tests.contract.ground import Ground, Server, StockGround
 
 POOL: Final = "pool"
 _PATIENCE: Final = 20.0  # seconds before a test gives up; nothing here takes that long
@@ -65,8 +67,7 @@ class Household:
         self._server = server
         self._clients: dict[str, RemoteFabric] = {}
         self._tokens: dict[tuple[str, Via, RunRef | None, frozenset[int] | None], str] = {}
-        self.board = NativeBoard(ground.database, ground.bus)
-        self.projects = NativeProjects(ground.database, changed=self.board.names.forget_layout)
+        self.board, self.projects = _built(ground)
         self.credentials = PostgresCredentials(ground.database)
         self.journal = NativeJournal(ground.database)
         self.files = FileStore(ground.home / "files")
@@ -253,6 +254,16 @@ class Household:
         found = self.projects.queue(queue)
         assert found is not None
         return found.project_id
+
+
+def _built(ground: Ground) -> tuple[NativeBoard, NativeProjects]:
+    """The board of this ground, and its projects."""
+    if isinstance(ground, StockGround):
+        stock = KanboardBoard(ground.stock, ground.bus, look_every=0.0)
+        changed = stock.names.forget_layout
+        return stock, KanboardProjects(ground.database, stock.kanboard, stock.people, changed=changed)
+    board = NativeBoard(ground.database, ground.bus)
+    return board, NativeProjects(ground.database, changed=board.names.forget_layout)
 
 
 class _Here:

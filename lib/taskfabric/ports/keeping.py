@@ -27,6 +27,9 @@ class Keeping(Protocol):
     def mend(self, matter: Matter, task_id: int) -> bool:
         """What the end of a child or blocker should have done to this task is done. False: nothing was missing."""
 
+    def reconcile(self, limit: int) -> dict[str, int]:
+        """Cards and tasks are in line, as far as ``limit`` goes: what was done, by name. Empty where they are one."""
+
     def last_digests(self) -> dict[int, date]:
         """By human: the day of his last digest; where there was none, the day on which his account was made."""
 

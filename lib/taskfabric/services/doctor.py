@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -71,6 +71,8 @@ class Doctor:
         hi = self._desk.board.hello()
         facts = ", ".join(f"{name} {value}" for name, value in hi.facts.items() if value is not None)
         yield Check(name="board", state="ok", text=f"{hi.kind} board answers" + (f" ({facts})" if facts else ""))
+        if hi.kind == "kanboard":
+            yield from _stock(hi.facts)
         skew = abs((hi.now - datetime.now(UTC)).total_seconds())
         if skew > _SKEW:
             yield Check(
@@ -142,6 +144,40 @@ class Doctor:
                 state="ok",
                 text=f"the PIN of {who.name} was {how} by {pin.by} ({pin.via.value}) at {at}",
             )
+
+
+# What a stock Kanboard cannot promise, as the table of guarantees in DESIGN.md has it.
+_STOCK: Final = (
+    ("G3", "no close by the loser of an epoch; a person or a script can still edit anything there"),
+    ("G5", "as durable as the Kanboard's own database"),
+    ("G11", "a key holds by a tag of the locks project: leave that project alone"),
+    (
+        "G13",
+        "privacy, 'the producer never closes' and provenance hold at the fabric's own surfaces only: one Kanboard,"
+        " one household, one trust domain",
+    ),
+)
+
+
+def _stock(facts: Mapping[str, str | int | bool | None]) -> Iterator[Check]:
+    """The board is a stock Kanboard: what that means, and whether its cards are in line."""
+    for promise, text in _STOCK:
+        yield Check(name="stock-kanboard", state="ok", text=f"{promise}: {text}")
+    behind, off = facts.get("left_behind"), facts.get("clock_off")
+    if behind:
+        yield Check(
+            name="cards",
+            state="warn",
+            text=f"{behind} card(s) are not in line with their tasks yet",
+            next="the keeper's chore 'reconcile' does it; `fabric keeper --once` does it now",
+        )
+    if isinstance(off, int) and abs(off) > _SKEW:
+        yield Check(
+            name="kanboard-clock",
+            state="warn",
+            text=f"the Kanboard's clock and this machine's differ by {abs(off)} s",
+            next="let both keep time by NTP",
+        )
 
 
 def _count(name: str, number: int, what: str, next: str) -> Check:

@@ -189,6 +189,7 @@ class Hallway:
         on(keeper_verbs.Watch, keeping.watch)
         on(keeper_verbs.Tell, keeping.tell)
         on(keeper_verbs.Mend, keeping.mend)
+        on(keeper_verbs.Reconcile, keeping.reconcile)
         on(keeper_verbs.Readers, keeping.readers)
         on(keeper_verbs.Digest, keeping.digest)
         on(keeper_verbs.Metrics, keeping.metrics)

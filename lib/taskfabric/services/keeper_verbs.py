@@ -56,6 +56,15 @@ class Mend(Verb[bool]):
     task: TaskId
 
 
+class Reconcile(Verb[dict[str, int]]):
+    """Put cards and tasks in line where the board is a stock Kanboard; what was done. For the keeper."""
+
+    method: ClassVar[str] = "fabric.keeper.reconcile"
+    result = plain()
+
+    limit: Page = 200
+
+
 class Readers(Verb[list[Reader]]):
     """The humans who get digests. For the keeper."""
 

@@ -56,6 +56,10 @@ class Keeping:
             raise BadInput("this is told, not mended", field="matter")
         return self._upkeep.keeping.mend(verb.matter, verb.task)
 
+    def reconcile(self, caller: Caller, verb: keeper_verbs.Reconcile) -> dict[str, int]:
+        need_service(caller, KEEPER, "reconciling")
+        return self._upkeep.keeping.reconcile(verb.limit)
+
     def _whom(self, matter: Matter, task: Task, level: int) -> list[int]:
         """The humans whom it concerns and who may see the task (G13): first who has it, later who wanted it too."""
         queue = self._desk.queue_of(task)

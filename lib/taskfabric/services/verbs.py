@@ -79,6 +79,7 @@ from taskfabric.services.keeper_verbs import ListSlots as ListSlots
 from taskfabric.services.keeper_verbs import Mend as Mend
 from taskfabric.services.keeper_verbs import Metrics as Metrics
 from taskfabric.services.keeper_verbs import Readers as Readers
+from taskfabric.services.keeper_verbs import Reconcile as Reconcile
 from taskfabric.services.keeper_verbs import Tell as Tell
 from taskfabric.services.keeper_verbs import Tick as Tick
 from taskfabric.services.keeper_verbs import Turn as Turn

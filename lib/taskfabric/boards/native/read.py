@@ -143,11 +143,6 @@ def thread(conn: Connection, names: Names, task_id: int, viewer: Viewer) -> Thre
     task = get(conn, names, task_id, viewer)
     if task.restricted:
         return Thread(task=task)
-    entries = conn.execute(
-        "SELECT id, user_id, date_creation, text, kind, epoch, until, number, number_of, instance, date_modification"
-        " FROM comments WHERE task_id = %s ORDER BY id",
-        (task_id,),
-    ).fetchall()
     files = conn.execute(
         "SELECT id, name, size, sha256, user_id, date FROM task_has_files WHERE task_id = %s ORDER BY id", (task_id,)
     ).fetchall()
@@ -156,7 +151,7 @@ def thread(conn: Connection, names: Names, task_id: int, viewer: Viewer) -> Thre
     ).fetchall()
     return Thread(
         task=task,
-        entries=tuple(_entry(conn, names, task, row) for row in entries),
+        entries=entries(conn, names, task),
         attachments=tuple(
             Attachment(
                 id=f[0],
@@ -181,6 +176,16 @@ def thread(conn: Connection, names: Names, task_id: int, viewer: Viewer) -> Thre
             for r in late
         ),
     )
+
+
+def entries(conn: Connection, names: Names, task: Task, *, after: int = 0) -> tuple[Entry, ...]:
+    """The lines of its thread, rendered, those up to ``after`` left out."""
+    rows = conn.execute(
+        "SELECT id, user_id, date_creation, text, kind, epoch, until, number, number_of, instance, date_modification"
+        " FROM comments WHERE task_id = %s AND id > %s ORDER BY id",
+        (task.id, after),
+    ).fetchall()
+    return tuple(_entry(conn, names, task, row) for row in rows)
 
 
 def _entry(conn: Connection, names: Names, task: Task, row: Any) -> Entry:

@@ -25,7 +25,14 @@ log = logging.getLogger(__name__)
 
 PREFIX: Final = "worker-"
 _GRACE: Final = 5  # seconds for runs when everything stops; the supervisor waits for ten
-_SERVER_ONLY: Final = ("DATABASE_URL", "FABRIC_BOARD", "FABRIC_CONFIG", "FABRIC_SERVER_PORT", "FABRIC_TOKEN")
+_SERVER_ONLY: Final = (
+    "DATABASE_URL",
+    "FABRIC_BOARD",
+    "FABRIC_CONFIG",
+    "FABRIC_SERVER_PORT",
+    "FABRIC_TOKEN",
+    "KANBOARD_TOKEN",
+)
 
 
 class Crew:
