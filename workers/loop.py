@@ -90,6 +90,7 @@ class Worker:
             url=options.url,
             instance=options.instance,
             board=self._board_clock(),
+            keep=options.folder,
         )
         self._unfit: Part | None = None  # why this card cannot be served here
         self._unfit_at = 0.0

@@ -36,6 +36,7 @@ _LATER: Final = (
     *("task_has_tags", "task_has_links", "task_has_files", "task_has_metadata", "late_results", "journal", "restores"),
     *("accounts", "spendings", "pauses", "worker_reports", "chunks"),
     *("turns", "told", "digests", "schedules", "schedule_slots", "outbox"),
+    *("a2a_tasks", "a2a_events", "push_configs", "push_outbox"),
 )
 
 

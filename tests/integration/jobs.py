@@ -98,3 +98,9 @@ def family(context: Context) -> Outcome | str:
 def environment(context: Context) -> str:
     """The names of what it finds in its environment."""
     return " ".join(sorted(os.environ)) or "nothing"
+
+
+def ask_once(context: Context) -> Outcome | str:
+    """Asks, and then tells what was answered."""
+    answers = [entry.text for entry in context.thread if entry.kind == "answer"]
+    return answers[-1] if answers else Waiting(question="Which of the two?")

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from taskfabric.domain.errors import FabricError, NotAuthenticated, Refused, Unavailable
 from taskfabric.domain.principal import Caller, Kind, Via
+from taskfabric.ports.a2a import A2ABoard
 from taskfabric.ports.board import Board, Swept
 from taskfabric.ports.credentials import Credentials
 from taskfabric.ports.fabric import Fabric, R, Verb
@@ -20,6 +21,7 @@ from taskfabric.ports.journal import Journal
 from taskfabric.ports.projects import Projects
 from taskfabric.ports.signal import Signal
 from taskfabric.services import fleet_verbs, keeper_verbs, policy, verbs
+from taskfabric.services.a2a import A2A
 from taskfabric.services.cron import Cron
 from taskfabric.services.desk import Desk, FleetPorts, Rules
 from taskfabric.services.doctor import Doctor
@@ -41,6 +43,7 @@ from taskfabric.services.waiting import Waiting
 log = logging.getLogger(__name__)
 
 V = TypeVar("V", bound=Verb[Any])
+T = TypeVar("T")
 _PREFIX: Final = "fabric."
 
 
@@ -88,6 +91,10 @@ class Hallway:
         missing = [kind.__name__ for kind in verbs.BY_METHOD.values() if kind not in self._answers]
         if missing:
             raise FabricError(f"no one answers {', '.join(missing)}")
+
+    def over_a2a(self, board: A2ABoard) -> A2A:
+        """The room for callers over A2A; ``board`` is their view of the board."""
+        return A2A(self._desk, board, self.manning, self.call)
 
     @property
     def answered(self) -> frozenset[type[Verb[Any]]]:
@@ -189,22 +196,34 @@ class Hallway:
         except NotAuthenticated:
             raise
         except Refused as error:
-            self._note(caller, verb, error)
+            self._note(caller, verb.method.removeprefix(_PREFIX), error)
             raise
         return result
+
+    def noted(self, caller: Caller, what: str, act: Callable[[], T]) -> T:
+        """What ``act`` returns; a refusal is in the journal, as that of a verb called ``what``."""
+        if not caller.principal.active:
+            raise NotAuthenticated("this account is disabled")
+        try:
+            return act()
+        except NotAuthenticated:
+            raise
+        except Refused as error:
+            self._note(caller, what, error)
+            raise
 
     def for_caller(self, caller: Caller) -> Fabric:
         """One caller's access, as ``remote.py`` gives it to callers elsewhere."""
         return _Access(self, caller)
 
-    def _note(self, caller: Caller, verb: Verb[Any], error: Refused) -> None:
+    def _note(self, caller: Caller, what: str, error: Refused) -> None:
         facts: Mapping[str, object] = {"rule": error.facts.get("rule"), "message": error.message}
         task = error.facts.get("task")
         named = task if isinstance(task, int) else None
         try:
-            self._desk.board.refusal(verb.method.removeprefix(_PREFIX), named, caller.stamp(), dict(facts))
+            self._desk.board.refusal(what, named, caller.stamp(), dict(facts))
         except Unavailable as lost:  # the refusal stands, whether it could be written down or not
-            log.warning("refusal not journaled verb=%s reason=%s", verb.method, lost.message)
+            log.warning("refusal not journaled verb=%s reason=%s", what, lost.message)
 
     def _sweep(self, caller: Caller, verb: verbs.Sweep) -> Swept:
         me = caller.principal
