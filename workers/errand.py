@@ -56,6 +56,7 @@ class Kit:
     url: str
     instance: str
     board: clock.BoardClock
+    keep: Path | None = None  # what a runtime must find again after a restart
     idle: list[tuple[AgentCard, Runtime]] = field(default_factory=list)  # runtimes for the next run
 
     def take(self, card: AgentCard) -> Runtime:
@@ -65,7 +66,7 @@ class Kit:
             if made_for == card:
                 return runtime
             runtime.close()
-        return runtimes.make(card, clock=self.board.now)
+        return runtimes.make(card, clock=self.board.now, keep=self.keep)
 
     def close(self) -> None:
         """Nothing of any runtime is left."""

@@ -71,6 +71,7 @@ class Worker:
             url=options.url,
             instance=options.instance,
             board=clock.BoardClock(fabric.call(verbs.Hello()).now, asked),
+            keep=options.folder,
         )
         self._standing = Standing(
             fabric, agent, self._kit, loaded=options.folder.parent / "loaded", patient=options.patient

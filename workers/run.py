@@ -17,7 +17,7 @@ from taskfabric.domain.errors import FabricError
 from taskfabric.domain.lease import Fence
 from taskfabric.domain.limit import Limit, LimitClass
 from taskfabric.domain.outcome import Done, Failed, Outcome, Parked, Released
-from taskfabric.ports.runtime import Job, Result, Runtime
+from taskfabric.ports.runtime import DRAINED, Job, Result, Runtime
 from workers import clock
 from workers.heartbeat import Heartbeat, Held
 from workers.telling import Telling
@@ -33,7 +33,7 @@ class Why(StrEnum):
     """Why a run is made to end."""
 
     LOST = "the lease is lost"
-    DRAINED = "the worker stops"
+    DRAINED = DRAINED
     TOO_LONG = "out of time"
     STUCK = "no sign of progress"
 

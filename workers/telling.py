@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 from taskfabric.domain.errors import FabricError, Unavailable
 from workers import clock
@@ -63,6 +64,10 @@ class Telling:
                 self.dropped += rest
         if first:
             self._wake()
+
+    def artifact(self, update: Mapping[str, Any]) -> None:
+        """A piece of the result that is more than text, as a line of output."""
+        self.chunk(json.dumps(update, ensure_ascii=False) + "\n")
 
     def touch(self) -> None:
         """Something moved."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, NewType, TypeVar, get_type_hints
+from urllib.parse import urlsplit
 
 from taskfabric import assets
 from taskfabric.domain.errors import BadInput
@@ -133,8 +134,30 @@ class Journal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Jwt:
+    """Tokens of an identity provider."""
+
+    issuer: str
+    keys: str
+    algorithms: tuple[str, ...]
+    scope: str
+    leeway: timedelta
+    keys_for: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mtls:
+    """Client certificates, as a TLS terminator before us has seen them."""
+
+    header: str
+    secret_header: str
+    secret: Secret
+    peers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Auth:
-    """How guessing is slowed down, and how long a principal stays known without the database."""
+    """How guessing is slowed down, how long a principal stays known without the database, who else may vouch."""
 
     failures_before_delay: int
     delay: timedelta
@@ -142,6 +165,9 @@ class Auth:
     pin_tries: int
     pin_lock: timedelta
     app_token: Secret  # of the user ``jsonrpc`` of Kanboard's API; "" = there is none
+    api_key_header: str
+    jwt: Jwt
+    mtls: Mtls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +200,37 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class A2A:
+    """What callers over A2A may do, and how agents run for them in the server."""
+
+    threads: int
+    wait_cap: timedelta
+    pickup: timedelta
+    body_limit: Bytes
+    depth: int
+    parts: int
+    streams: int
+    input_modes: str
+    public_cards: bool
+    default_agent: str
+    streaming: bool
+    push: bool
+    extended_card: bool
+    signing_key: str
+    card_max_age: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    """How owners of tasks are told by calls to addresses of theirs."""
+
+    allow_hosts: tuple[str, ...]
+    per_task: int
+    tries: int
+    timeout: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
     """What the programs write down, and how much of it is kept."""
 
@@ -195,6 +252,8 @@ class Settings:
     keeper: Keeper
     router: Router
     webhook: Webhook
+    a2a: A2A
+    push: Push
     log: Log
 
     def show(self) -> dict[str, object]:
@@ -266,6 +325,13 @@ def _integers(raw: object) -> tuple[int, ...]:
     return tuple(_integer(item.strip() if isinstance(item, str) else item) for item in items)
 
 
+def _strings(raw: object) -> tuple[str, ...]:
+    items = raw.split(",") if isinstance(raw, str) else raw
+    if not isinstance(items, list):
+        raise ValueError("a list of strings")  # noqa: TRY004 (what somebody wrote is wrong, not our call)
+    return tuple(word for item in items if (word := _string(item).strip()))
+
+
 def _dsn(raw: object) -> Dsn:
     text = _string(raw)
     if text and not text.startswith(("postgresql://", "postgres://")):
@@ -291,6 +357,7 @@ _READERS: Final[Mapping[object, Callable[[object], object]]] = {
     Place: _place,
     Secret: lambda raw: Secret(_string(raw)),
     tuple[int, ...]: _integers,
+    tuple[str, ...]: _strings,
     LogLevel: lambda raw: _one_of(LogLevel, raw),
     LogFormat: lambda raw: _one_of(LogFormat, raw),
 }
@@ -449,6 +516,54 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _contradictions_of_foreigners(server: Server, auth: Auth) -> Iterator[tuple[bool, str]]:
+    """What would let in whom nobody has checked, or nobody at all."""
+    jwt, mtls, header = auth.jwt, auth.mtls, re.compile(r"[A-Za-z][A-Za-z0-9-]{1,63}")
+    yield (
+        not auth.api_key_header
+        or (header.fullmatch(auth.api_key_header) is not None and auth.api_key_header.lower() != "authorization"),
+        'auth.api_key_header must be the name of a header such as "X-API-Key", or ""',
+    )
+    yield (not jwt.keys or bool(jwt.issuer), "auth.jwt.keys needs auth.jwt.issuer, whose tokens they prove")
+    yield (
+        not jwt.issuer or _is_guarded_url(jwt.issuer),
+        "auth.jwt.issuer must be an https:// address (http:// only on this machine)",
+    )
+    yield (
+        "://" not in jwt.keys or _is_guarded_url(jwt.keys),
+        "auth.jwt.keys must be a file or an https:// address (http:// only on this machine)",
+    )
+    yield (
+        not jwt.issuer or bool(server.public_url),
+        "server.public_url must be set with auth.jwt: a token counts for the agent's address below it",
+    )
+    yield (
+        bool(jwt.algorithms) and set(jwt.algorithms) <= _ALGORITHMS,
+        f"auth.jwt.algorithms must be some of {', '.join(sorted(_ALGORITHMS))}",
+    )
+    yield (jwt.leeway <= timedelta(minutes=5), "auth.jwt.leeway must be at most 5m")
+    yield (
+        not mtls.header
+        or (
+            len(mtls.secret) >= 16
+            and bool(mtls.peers)
+            and header.fullmatch(mtls.header) is not None
+            and header.fullmatch(mtls.secret_header) is not None
+        ),
+        "auth.mtls.header needs auth.mtls.peers and an auth.mtls.secret of 16 characters: else anybody could write it",
+    )
+
+
+_ALGORITHMS: Final = frozenset(
+    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+)
+
+
+def _is_guarded_url(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or ""))
+
+
 def _contradictions(settings: Settings) -> Iterator[str]:
     """Each combination that cannot work, as a sentence that begins with the setting to change."""
     server, board, limits, auth = settings.server, settings.board, settings.limits, settings.auth
@@ -491,6 +606,19 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         ),
         (settings.router.threshold <= 1, "router.threshold must lie between 0 and 1"),
         (limits.title >= 1, "limits.title must be at least 1"),
+        (settings.a2a.threads >= 1, "a2a.threads must be at least 1"),
+        (
+            timedelta(seconds=1) <= settings.a2a.wait_cap <= timedelta(minutes=10),
+            "a2a.wait_cap must lie between 1s and 10m",
+        ),
+        (1 <= settings.a2a.depth <= 100, "a2a.depth must lie between 1 and 100"),
+        (settings.a2a.parts >= 1, "a2a.parts must be at least 1"),
+        (1 <= settings.push.per_task <= 100, "push.per_task must lie between 1 and 100"),
+        (1 <= settings.push.tries <= 100, "push.tries must lie between 1 and 100"),
+        (
+            timedelta(seconds=1) <= settings.push.timeout <= timedelta(seconds=30),
+            "push.timeout must lie between 1s and 30s, or one delivery would overtake another",
+        ),
         (auth.failures_before_delay >= 1, "auth.failures_before_delay must be at least 1"),
         (
             re.fullmatch(r"(?:https?://[^\s/@?#]+(?:[/?]\S*)?)?", settings.webhook.url) is not None,
@@ -501,6 +629,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             'auth.app_token must be "" or 32 to 128 characters without a space',
         ),
         (auth.pin_tries >= 1, "auth.pin_tries must be at least 1"),
+        *_contradictions_of_foreigners(server, auth),
         (
             timedelta(seconds=1) <= settings.keeper.every <= board.lease,
             "keeper.every must lie between 1s and board.lease",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from taskfabric import __version__, assets
+from taskfabric.boards.native.a2a import NativeA2A
 from taskfabric.boards.native.board import BoardRules, NativeBoard
 from taskfabric.boards.native.cards.store import NativeAnnex, NativeFaces
 from taskfabric.boards.native.dossier import NativeDossiers
@@ -39,26 +40,35 @@ from taskfabric.domain.target import checked_name
 from taskfabric.ports.board import Board
 from taskfabric.ports.credentials import Credentials, NewPrincipal
 from taskfabric.ports.files import Files
+from taskfabric.ports.foreign import Foreign
 from taskfabric.ports.journal import Journal
 from taskfabric.ports.keeping import Keeping
 from taskfabric.ports.projects import Projects
 from taskfabric.router.judge import Judge
+from taskfabric.services.a2a import A2A
 from taskfabric.services.desk import FleetPorts, KanboardPorts, Rules
 from taskfabric.services.hallway import Hallway
+from taskfabric.services.push import Push, PushDelivery, with_files
 from taskfabric.services.upkeep import Upkeep
 from taskfabric.settings import Settings, Webhook
 from taskfabric.stores.cards import CardFolder
 from taskfabric.stores.credentials import PostgresCredentials
+from taskfabric.stores.egress import WebEgress
 from taskfabric.stores.files import FileStore
 from taskfabric.stores.followers import FollowerStore
+from taskfabric.stores.foreign import ForeignCallers, TokenRules
 from taskfabric.stores.hooks import WebhookSender
+from taskfabric.stores.identities import IdentityFile
+from taskfabric.stores.jwks import KeySet
 from taskfabric.stores.ledger import PostgresLedger
 from taskfabric.stores.notifier import AppriseNotifier
 from taskfabric.stores.outbox import OutboxStore
+from taskfabric.stores.push import PushRows
 from taskfabric.stores.register import PostgresRegister
 from taskfabric.stores.signal import Bus
 from taskfabric.stores.slots import SlotStore
 from taskfabric.stores.standing import PostgresStanding
+from taskfabric.stores.vault import Vault
 
 WORKER_TOKEN: Final = "worker of the fabric's machine"
 SYSTEM: Final = Stamp(principal_id=0, name="fabric", kind=Kind.SERVICE, trust=Trust.TRUSTED, via=Via.SYSTEM)
@@ -78,6 +88,10 @@ class House:
     signal: Bus
     hallway: Hallway
     pool: Database | None = None  # the board's own, where it has one
+    a2a: A2A | None = None  # a board that callers over A2A can see
+    foreign: Foreign | None = None  # somebody else may vouch for callers
+    push: Push
+    push_delivery: PushDelivery
 
     def close(self) -> None:
         """Stop listening and close the connections."""
@@ -115,6 +129,8 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         rules=rules(settings),
         version=__version__,
     )
+    a2a = hallway.over_a2a(NativeA2A(database, board, signal))
+    push, push_delivery = pushing(settings, database, board, a2a, home)
     return House(
         settings=settings,
         database=database,
@@ -126,7 +142,25 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         signal=signal,
         hallway=hallway,
         pool=store.pool,
+        a2a=a2a,
+        foreign=foreign(settings, credentials, home),
+        push=push,
+        push_delivery=push_delivery,
     )
+
+
+def pushing(settings: Settings, database: Database, board: Board, a2a: A2A, home: Path) -> tuple[Push, PushDelivery]:
+    """Where events are to be sent, and what sends them there."""
+    addresses = PushRows(database, Vault(home / "push.key"))
+    egress = WebEgress(allow_hosts=settings.push.allow_hosts, timeout=settings.push.timeout.total_seconds())
+    delivery = PushDelivery(
+        store=addresses,
+        egress=egress,
+        now=board.now,
+        fill=lambda body: with_files(body, a2a.fill),
+        tries=settings.push.tries,
+    )
+    return Push(addresses, egress, most=settings.push.per_task), delivery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +245,37 @@ def kanboard(
         followers=FollowerStore(database),
         hooks=WebhookSender(webhook.url, webhook.token, allow_private=webhook.allow_private),
     )
+
+
+def foreign(settings: Settings, credentials: Credentials, home: Path) -> Foreign | None:
+    """Who else may vouch for callers; None when nobody may."""
+    jwt = settings.auth.jwt
+    if not jwt.issuer and not settings.auth.mtls.header:
+        return None
+    tokens = TokenRules(
+        issuer=jwt.issuer,
+        algorithms=jwt.algorithms,
+        scope=jwt.scope,
+        leeway=jwt.leeway.total_seconds(),
+        keys=KeySet(jwt.keys, issuer=jwt.issuer, fresh=jwt.keys_for.total_seconds()),
+    )
+    return ForeignCallers(credentials, IdentityFile(home / "identities.toml"), tokens if jwt.issuer else None)
+
+
+def check_guarded(house: House) -> None:
+    """Raises BadInput for a server that other machines would reach and that has nobody to let in: whoever sets it up
+    later would do so before everybody's eyes."""
+    settings = house.settings
+    if not settings.server.allow_remote or house.foreign is not None:
+        return
+    now = house.board.now()
+    if not any(
+        not token.revoked and (token.expires is None or token.expires > now) for token in house.credentials.tokens(None)
+    ):
+        raise BadInput(
+            f"other machines would reach this server at {settings.server.host}, and nobody has a token for it",
+            next="start it once on this machine (`fabric up`), which makes the first one",
+        )
 
 
 def sync_cards(house: House) -> dict[str, str]:
@@ -471,6 +536,7 @@ __all__ = [
     "app_token",
     "backup",
     "build",
+    "check_guarded",
     "cluster_at",
     "cluster_of",
     "ensure_queues",
@@ -479,6 +545,7 @@ __all__ = [
     "fleet",
     "local_token",
     "open_cluster",
+    "pushing",
     "restore",
     "rules",
     "service_token",

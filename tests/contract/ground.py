@@ -43,6 +43,7 @@ _LATER: Final = (
     *("task_faces", "subtasks", "subtask_time_tracking", "task_has_external_links", "actions", "action_has_params"),
     *("webhooks",),
     *("project_has_categories", "groups", "group_has_users", "project_has_groups", "project_has_files"),
+    *("a2a_tasks", "a2a_events", "push_configs", "push_outbox"),
 )
 
 

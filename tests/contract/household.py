@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from taskfabric.boards.kanboard.board import KanboardBoard
 from taskfabric.boards.kanboard.projects import KanboardProjects
+from taskfabric.boards.native.a2a import NativeA2A
 from taskfabric.boards.native.board import NativeBoard
 from taskfabric.boards.native.journal import NativeJournal
 from taskfabric.boards.native.moving import NativeMoving
@@ -39,7 +40,7 @@ from taskfabric.services.verbs import FenceArg, RunToken
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.files import FileStore
 from taskfabric.testing import TestClock
-from taskfabric.wiring import SYSTEM, House, fleet, kanboard, upkeep
+from taskfabric.wiring import SYSTEM, House, fleet, kanboard, pushing, upkeep
 from tests.contract.ground import Ground, Server, StockGround
 
 POOL: Final = "pool"
@@ -125,6 +126,8 @@ class Household:
     def _served(self) -> contextlib.AbstractContextManager[None]:
         if self._server is None:
             return contextlib.nullcontext()
+        a2a = self.hallway.over_a2a(NativeA2A(self.ground.database, self.board, self.ground.bus))
+        push, delivery = pushing(self.ground.settings, self.ground.database, self.board, a2a, self.ground.home)
         house = House(
             settings=self.ground.settings,
             database=self.ground.database,
@@ -135,6 +138,9 @@ class Household:
             files=self.files,
             signal=self.ground.bus,
             hallway=self.hallway,
+            a2a=a2a,
+            push=push,
+            push_delivery=delivery,
         )
         return self._server.serving(house)
 

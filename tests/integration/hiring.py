@@ -40,7 +40,10 @@ def employ(served: Served, home: Path, name: str, entry: str = "echo", **more: o
     tables = {
         key: value for key, value in values.items() if isinstance(value, list) and value and isinstance(value[0], dict)
     }
-    lines = [f"{key} = {_toml(value)}" for key, value in values.items() if key not in tables]
+    sections = {key: value for key, value in values.items() if isinstance(value, dict)}
+    lines = [f"{key} = {_toml(value)}" for key, value in values.items() if key not in {*tables, *sections}]
+    for key, section in sections.items():
+        lines += [f"[{key}]", *(f"{k} = {_toml(v)}" for k, v in section.items())]
     for key, rows in tables.items():
         for row in rows:
             lines += [f"[[{key}]]", *(f"{k} = {_toml(v)}" for k, v in row.items())]

@@ -120,3 +120,9 @@ def mixed(context: Context) -> Outcome | str:
             return parent(context)
         case _:
             return task.title
+
+
+def ask_once(context: Context) -> Outcome | str:
+    """Asks, and then tells what was answered."""
+    answers = [entry.text for entry in context.thread if entry.kind == "answer"]
+    return answers[-1] if answers else Waiting(question="Which of the two?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,15 @@ class Told:
 
     chunks: list[tuple[str, str]] = field(default_factory=list)
     touches: int = 0
+    artifacts: list[dict[str, Any]] = field(default_factory=list)
     heard: threading.Event = field(default_factory=threading.Event)
 
     def chunk(self, text: str, *, stream: str = "out") -> None:
         self.chunks.append((stream, text))
+        self.heard.set()
+
+    def artifact(self, update: Mapping[str, Any]) -> None:
+        self.artifacts.append(dict(update))
         self.heard.set()
 
     def touch(self) -> None:

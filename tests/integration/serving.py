@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ from typing import Any
 import orjson
 import uvicorn
 
+from taskfabric.domain.card import AgentCard
 from taskfabric.domain.principal import Kind, ProjectRole, Trust, Via
 from taskfabric.domain.queue import QueueKind
 from taskfabric.ports.credentials import NewPrincipal
+from taskfabric.ports.runtime import Runtime
 from taskfabric.remote import RemoteFabric
 from taskfabric.settings import load
 from taskfabric.surfaces.app import configuration, create_app, listening
@@ -86,9 +88,12 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(dsn: str, home: Path, **overrides: object) -> Iterator[Served]:
+def serving(
+    dsn: str, home: Path, *, make: Callable[[AgentCard], Runtime] | None = None, **overrides: object
+) -> Iterator[Served]:
     """A server over this database, with alice (administrator), bob (human), kimi and qwen (sandboxed agents, members
-    of the pool). ``overrides`` are settings, with ``__`` for the dot."""
+    of the pool). ``make`` makes the runtimes of the server's own runs; ``overrides`` are settings, with ``__`` for the
+    dot."""
     settings = load(
         env={}, home=home, overrides={"server.port": 0, **{k.replace("__", "."): v for k, v in overrides.items()}}
     )
@@ -97,7 +102,7 @@ def serving(dsn: str, home: Path, **overrides: object) -> Iterator[Served]:
         assert token is not None
         sock = listening("127.0.0.1", 0)
         port = sock.getsockname()[1]
-        app = create_app(house)
+        app = create_app(house, make=make)
         server = uvicorn.Server(configuration(app))
         thread = threading.Thread(target=lambda: server.run(sockets=[sock]), name="server")
         served = Served(url=f"http://127.0.0.1:{port}", port=port, house=house, app=app, tokens={"alice": token})

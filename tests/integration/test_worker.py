@@ -210,9 +210,9 @@ def test_a_token_of_another_is_refused_at_the_start(served: Served, tmp_path: Pa
 
 
 def test_a_card_that_cannot_be_served_is_a_closed_agent_that_says_why(served: Served, tmp_path: Path) -> None:
-    employ(served, tmp_path, "far", kind="remote", url="https://agent.example")
+    employ(served, tmp_path, "far", kind="remote", url="https://somebody@agent.example")
     with hired(served, "far", tmp_path, patient=True, poll=0.3):
-        until(lambda: "remote agent" in str(roster(served, "far")["why"]), what="the roster says why")
+        until(lambda: "not the address of an agent" in str(roster(served, "far")["why"]), what="the roster says why")
 
 
 # ---------------------------------------------------------------- how a run is ended

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,9 @@ class Heard:
 
     def chunk(self, text: str, *, stream: str = "out") -> None:
         self.said.append((stream, text))
+
+    def artifact(self, update: Mapping[str, Any]) -> None:
+        pass
 
     def touch(self) -> None:
         self.touched += 1

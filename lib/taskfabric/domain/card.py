@@ -54,6 +54,14 @@ class CommandSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteSpec:
+    """How a remote agent is told who asks."""
+
+    key_env: str = ""  # the environment variable that holds the credential; "" = none is shown
+    header: str = ""  # the header that carries it; "" = Authorization: Bearer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """A quota window of the account that is known beforehand."""
 
@@ -101,6 +109,7 @@ class AgentCard:
     command: CommandSpec | None = None
     entry: str = ""  # python: "module:function"
     url: str = ""  # remote: the agent's address
+    remote: RemoteSpec | None = None
     windows: tuple[Window, ...] = ()
     hours: Hours | None = None
     probe: str = ""  # a URL that must answer, or a command, before it is open

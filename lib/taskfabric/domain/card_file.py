@@ -8,12 +8,13 @@ Every key that is not known is an error with the nearest known one; all that is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import time, timedelta
 from typing import Any, Final, TypeVar
 
-from taskfabric.domain.card import AgentCard, CardKind, CommandSpec, Cost, Hours, ModelSpec, Window
+from taskfabric.domain.card import AgentCard, CardKind, CommandSpec, Cost, Hours, ModelSpec, RemoteSpec, Window
 from taskfabric.domain.card_values import Table, show_length
 from taskfabric.domain.errors import BadInput
 from taskfabric.domain.principal import Trust
@@ -27,6 +28,8 @@ _PROMPTS: Final = ("stdin", "argument")
 _SHAPES: Final = ("text", "claude-json", "kimi-json")
 _CALENDARS: Final = ("", "day", "week", "month")
 _UNITS: Final = ("runs", "tokens", "cents")
+_OURS: Final = ("FABRIC_", "PG", "DATABASE_", "KANBOARD_")  # variables that no agent is granted
+_HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _MARKS: Final = ("{prompt}", "{workspace}", "{result}")
 
 
@@ -41,6 +44,7 @@ def read_card(shape: Mapping[str, Any], *, name: str) -> AgentCard:
     sections = {
         "model": _model(top.table("model")),
         "command": _command(top.table("command")),
+        "remote": _remote(top.table("remote")),
         "windows": tuple(_window(part) for part in top.tables("windows")),
         "hours": _hours(top.table("hours")),
         **_residency(top.table("residency")),
@@ -104,6 +108,8 @@ def _rules(top: Table, kind: CardKind, values: Mapping[str, Any]) -> None:
             top.wrong(key, f"is missing: a card of kind {kind.value!r} says it")
         elif needed[kind] != key and values[key]:
             top.wrong(key, f"does not belong to a card of kind {kind.value!r}")
+    if values["remote"] and kind is not CardKind.REMOTE:
+        top.wrong("remote", f"does not belong to a card of kind {kind.value!r}")
     if (values["trust"] is Trust.HUMAN) != (kind is CardKind.HUMAN):
         top.wrong("trust", "is human for humans, and only for them")
     if kind is CardKind.HUMAN and (values["windows"] or values["account"]):
@@ -170,8 +176,20 @@ def _command(part: Table | None) -> CommandSpec | None:
     for name in spec.env:
         if not name.isidentifier():
             part.wrong("env", f"{name[:40]!r} is not the name of an environment variable")
-        elif name.startswith(("FABRIC_", "PG", "DATABASE_", "KANBOARD_")):
+        elif name.startswith(_OURS):
             part.wrong("env", f"{name} is the fabric's own and is never granted")
+    part.unknown()
+    return spec
+
+
+def _remote(part: Table | None) -> RemoteSpec | None:
+    if part is None:
+        return None
+    spec = RemoteSpec(key_env=part.text("key_env", ""), header=part.text("header", ""))
+    if spec.key_env and (not spec.key_env.isidentifier() or spec.key_env.startswith(_OURS)):
+        part.wrong("key_env", "is not the name of an environment variable, or it is one of the fabric's own")
+    if spec.header and _HEADER.fullmatch(spec.header) is None:
+        part.wrong("header", f"{spec.header[:40]!r} is not the name of a header")
     part.unknown()
     return spec
 
@@ -289,6 +307,7 @@ def shape_of(card: AgentCard) -> dict[str, Any]:
     tables: dict[str, Callable[[Any], Any]] = {
         "model": _spec_shape,
         "command": _spec_shape,
+        "remote": _spec_shape,
         "windows": lambda windows: [_window_shape(w) for w in windows],
         "hours": _hours_shape,
     }
@@ -306,7 +325,7 @@ def shape_of(card: AgentCard) -> dict[str, Any]:
     return shape
 
 
-def _spec_shape(spec: ModelSpec | CommandSpec) -> dict[str, Any]:
+def _spec_shape(spec: ModelSpec | CommandSpec | RemoteSpec) -> dict[str, Any]:
     values = {part.name: getattr(spec, part.name) for part in fields(spec)}
     return {key: _plain(value) for key, value in values.items() if value is not None}
 

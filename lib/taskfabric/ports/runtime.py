@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from taskfabric.domain.card import AgentCard
 from taskfabric.domain.lease import Fence
 from taskfabric.domain.limit import Limit
 from taskfabric.domain.outcome import Outcome
 from taskfabric.domain.task import Entry, Task
+
+DRAINED: Final = "the worker stops"  # why a run must end that will be taken up again: by ``stopped``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,8 @@ class Job:
     # Makes a child of the task, with the fields of a submission; raises the errors of one. None: not granted.
     submit: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     deadline: datetime | None = None  # by the worker's clock: max_runtime from now
+    message: Mapping[str, Any] | None = None  # the A2A message that this run answers, in ProtoJSON; None: no such call
+    context: str = ""  # and the context that it belongs to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,7 @@ class Result:
     attachments: tuple[Path, ...] = ()
     limit: Limit | None = None  # a provider's limit that was met; Exhausted closes the account
     usage: dict[str, int] = field(default_factory=dict)  # tokens and the like
+    reply: Mapping[str, Any] | None = None  # to an A2A message: an answer that is no task's result, in ProtoJSON
 
 
 class Progress(Protocol):
@@ -59,6 +64,10 @@ class Progress(Protocol):
 
     def chunk(self, text: str, *, stream: str = "out") -> None:
         """A piece of output; kept up to a cap, then counted only."""
+
+    def artifact(self, update: Mapping[str, Any]) -> None:
+        """A piece of the result that is more than text: ``{"artifact": …, "append": …, "lastChunk": …}`` of A2A's
+        ProtoJSON. Whoever follows the task over A2A gets it; for others it is output."""
 
     def touch(self) -> None:
         """Something moved."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import assert_never
 
 from taskfabric.domain.card import AgentCard, CardKind
@@ -13,8 +14,11 @@ from taskfabric.ports.runtime import Runtime
 __all__ = ["make"]
 
 
-def make(card: AgentCard, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Runtime:
-    """The runtime of a card; ``clock`` is by which it reckons when a provider's limit ends.
+def make(
+    card: AgentCard, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC), keep: Path | None = None
+) -> Runtime:
+    """The runtime of a card; ``clock`` is by which it reckons when a provider's limit ends, and what must outlive it
+    it keeps below the folder ``keep``.
 
     Raises BadInput for a card that no worker can serve, Refused for one that may not be served here.
     """
@@ -35,11 +39,9 @@ def make(card: AgentCard, *, clock: Callable[[], datetime] = lambda: datetime.no
                 raise BadInput(f"{card.name} cannot run here: {why}", card=card.name)
             return runtime
         case CardKind.REMOTE:
-            raise BadInput(
-                f"{card.name} is a remote agent, and a worker cannot speak to one yet",
-                next="give it another kind, or set enabled = false",
-                card=card.name,
-            )
+            from taskfabric.runtimes.remote import RemoteRuntime, records_in
+
+            return RemoteRuntime(card, clock=clock, records=records_in(keep))
         case CardKind.HUMAN:
             raise BadInput(f"{card.name} is a human, who needs no worker", next="see `fabric inbox`", card=card.name)
         case _:

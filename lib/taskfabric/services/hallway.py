@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from taskfabric.domain.errors import FabricError, NotAuthenticated, Refused, Unavailable
 from taskfabric.domain.principal import Caller, Kind, Via
+from taskfabric.ports.a2a import A2ABoard
 from taskfabric.ports.board import Board, Swept
 from taskfabric.ports.credentials import Credentials
 from taskfabric.ports.fabric import Fabric, R, Verb
@@ -21,6 +22,7 @@ from taskfabric.ports.moving import Moving
 from taskfabric.ports.projects import Projects
 from taskfabric.ports.signal import Signal
 from taskfabric.services import fleet_verbs, keeper_verbs, moving_verbs, policy, verbs
+from taskfabric.services.a2a import A2A
 from taskfabric.services.card_annex import CardAnnex
 from taskfabric.services.cards import Cards
 from taskfabric.services.cron import Cron
@@ -49,6 +51,7 @@ from taskfabric.services.waiting import Waiting
 log = logging.getLogger(__name__)
 
 V = TypeVar("V", bound=Verb[Any])
+T = TypeVar("T")
 _PREFIX: Final = "fabric."
 
 
@@ -109,6 +112,10 @@ class Hallway:
         missing = [kind.__name__ for kind in verbs.BY_METHOD.values() if kind not in self._answers]
         if missing:
             raise FabricError(f"no one answers {', '.join(missing)}")
+
+    def over_a2a(self, board: A2ABoard) -> A2A:
+        """The room for callers over A2A; ``board`` is their view of the board."""
+        return A2A(self._desk, board, self.manning, self.call)
 
     @property
     def answered(self) -> frozenset[type[Verb[Any]]]:
@@ -214,6 +221,18 @@ class Hallway:
             self.refused(caller, verb.method.removeprefix(_PREFIX), error)
             raise
         return result
+
+    def noted(self, caller: Caller, what: str, act: Callable[[], T]) -> T:
+        """What ``act`` returns; a refusal is in the journal, as that of a verb called ``what``."""
+        if not caller.principal.active:
+            raise NotAuthenticated("this account is disabled")
+        try:
+            return act()
+        except NotAuthenticated:
+            raise
+        except Refused as error:
+            self._note(caller, what, error)
+            raise
 
     def for_caller(self, caller: Caller) -> Fabric:
         """One caller's access, as ``remote.py`` gives it to callers elsewhere."""

@@ -45,6 +45,11 @@ class Submitting:
     def many(self, caller: Caller, verb: verbs.SubmitMany) -> list[Submitted]:
         return self._put(caller, verb.tasks)
 
+    def prepared(self, caller: Caller, verb: verbs.Submit, queue: Queue) -> NewTask:
+        """The task as it would be made in this queue, into which the caller may submit. Raises as a submit does."""
+        target = Target(kind=TargetKind.NAME, name=queue.name)
+        return self._new(caller, verb, (target, queue), self._origin(caller, self._parent_of(caller, verb)))
+
     def _put(self, caller: Caller, wanted: Sequence[verbs.Submit]) -> list[Submitted]:
         origins: dict[int | None, Origin] = {}
         places: dict[str, tuple[Target, Queue]] = {}

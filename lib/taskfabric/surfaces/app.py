@@ -15,7 +15,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,9 +26,12 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from taskfabric import __version__, logs
+from taskfabric import __version__, logs, runtimes
+from taskfabric.domain.card import AgentCard
 from taskfabric.domain.errors import BadInput, FabricError, NotAuthenticated, NotFound, Unavailable
+from taskfabric.ports.runtime import Runtime
 from taskfabric.settings import Settings, fabric_home, load
+from taskfabric.surfaces.a2a.gateway import CARD, Gateway
 from taskfabric.surfaces.answers import header, send_error
 from taskfabric.surfaces.auth import Sites, presented
 from taskfabric.surfaces.edge import Edge, Health
@@ -39,7 +43,9 @@ from taskfabric.surfaces.kanboard_api.dispatch import KanboardApi
 from taskfabric.surfaces.kanboard_api.table import procedures as kanboard_procedures
 from taskfabric.surfaces.metrics import MetricsPage
 from taskfabric.surfaces.postman import Postman
-from taskfabric.wiring import House, app_token, build, open_cluster
+from taskfabric.surfaces.push_postman import PushPostman
+from taskfabric.surfaces.schemes import Schemes
+from taskfabric.wiring import House, app_token, build, check_guarded, open_cluster
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +56,21 @@ _KEEP_ALIVE: Final = 75  # seconds that an idle connection stays open; longer th
 class Guard:
     """What every request passes first: its Host and Origin, that it shows a credential, and that no fault gets out."""
 
-    def __init__(self, app: ASGIApp, *, sites: Sites, health: Health) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        sites: Sites,
+        health: Health,
+        public: Callable[[Scope], bool] | None = None,
+        schemes: Schemes | None = None,
+    ) -> None:
+        """``public``: which requests need no credential; ``schemes``: how else than by bearer tokens one is shown."""
+        self._schemes = schemes or Schemes()
         self._app = app
         self._sites = sites
         self._health = health
+        self._open = public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -91,7 +108,10 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD"):
             self._sites.check_origin(header(scope, b"origin"), host)
         client = scope.get("client")
-        shown = presented(scope["headers"], client[0] if client else "")
+        shown = presented(scope["headers"], client[0] if client else "", schemes=self._schemes, path=scope["path"])
+        if shown is None and self._open is not None and self._open(scope):
+            await self._app(scope, receive, send)
+            return
         if shown is None:
             raise NotAuthenticated("this needs a token")
         scope["fabric.presented"] = shown
@@ -104,25 +124,40 @@ class Application(Starlette):
 
     calls_path: Final = "/jsonrpc.php"
     calls: ASGIApp
+    agents: ASGIApp | None = None  # callers over A2A
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == self.calls_path:
             await self.calls(scope, receive, send)
+        elif self.agents is not None and scope["type"] == "http" and scope["path"].startswith(("/agents/", CARD)):
+            await self.agents(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 
 
-def create_app(house: House) -> Application:
-    """The application over a house. Its lifespan starts and ends the threads; the house is closed by who built it."""
+def create_app(
+    house: House, *, make: Callable[[AgentCard], Runtime] | None = None, keep: Path | None = None
+) -> Application:
+    """The application over a house. Its lifespan starts and ends the threads; the house is closed by who built it.
+    ``make`` makes the runtimes of agents that run in the server, which keep what must outlive them below ``keep``."""
     edge = Edge(house)
     server = house.settings.server
+    gateway = (
+        None
+        if house.a2a is None
+        else Gateway(house, edge, make=make or partial(runtimes.make, clock=house.board.now, keep=keep))
+    )
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         edge.start()
+        if gateway is not None:
+            gateway.start()
         try:
             yield
         finally:
+            if gateway is not None:
+                await gateway.stop()
             await edge.stop()
 
     async def unknown(scope: Scope, receive: Receive, send: Send) -> None:
@@ -148,9 +183,14 @@ def create_app(house: House) -> Application:
         lifespan=lifespan,
     )
     app.calls = Guard(calls, sites=sites, health=edge.health)
+    if gateway is not None:
+        public = Gateway.is_public if house.settings.a2a.public_cards else None
+        app.agents = Guard(gateway, sites=sites, health=edge.health, public=public, schemes=Schemes.of(house.settings))
+        edge.dismissed.append(gateway.dismiss)
     app.router.redirect_slashes = False
     app.router.default = unknown
     app.state.edge = edge
+    app.state.gateway = gateway
     return app
 
 
@@ -172,13 +212,14 @@ class _Server(uvicorn.Server):
 def serve(settings: Settings, *, home: Path, leash: int | None = None) -> None:
     """Serve until SIGTERM or SIGINT, or until the file ``leash`` (a pipe of the supervisor's) ends.
 
-    Raises Unavailable when the database or the port cannot be had.
+    Raises Unavailable when the database or the port cannot be had, BadInput for a server that nobody guards.
     """
     ground = open_cluster(home, settings)
     sock = listening(settings.server.host, settings.server.port)
     with contextlib.closing(sock), contextlib.closing(build(settings, ground.dsn, home=home)) as house:
         app_token(house, settings.auth.app_token)
-        app = create_app(house)
+        check_guarded(house)
+        app = create_app(house, keep=home / "runs")
         server = _Server(configuration(app), app.state.edge)
         # uvicorn raises the signal that ended it once more, for whoever came before it: that is the end we want.
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -187,9 +228,18 @@ def serve(settings: Settings, *, home: Path, leash: int | None = None) -> None:
             threading.Thread(target=_hold, args=(leash, server), name="leash", daemon=True).start()
         host, port = sock.getsockname()[:2]
         log.info("serving host=%s port=%d version=%s", host, port, __version__)
-        with Postman(house.hallway.post), Follower(house.hallway.following, house.signal):
+        with (
+            Postman(house.hallway.post),
+            Follower(house.hallway.following, house.signal),
+            PushPostman(house.push_delivery, house.signal),
+        ):
             server.run(sockets=[sock])
     log.info("stopped")
+
+
+def server_of(config: uvicorn.Config, app: Application) -> uvicorn.Server:
+    """A server that ends what would never end by itself when it stops."""
+    return _Server(config, app.state.edge)
 
 
 def configuration(app: ASGIApp) -> uvicorn.Config:

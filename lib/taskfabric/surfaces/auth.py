@@ -1,7 +1,8 @@
 """The door: who is calling. The credential decides everything; nothing in a request's arguments does.
 
-``Authorization: Bearer TOKEN``, or Basic with a user's name and a token of his for the password. A token has 256 random
-bits, so guessing is hopeless anyway; slowing it down keeps it out of the database and makes it visible in the log.
+``Authorization: Bearer TOKEN``, or Basic with a user's name and a token of his for the password; for agents over A2A
+also what ``schemes.py`` knows, where it is switched on. A token has 256 random bits, so guessing is hopeless anyway;
+slowing it down keeps it out of the database and makes it visible in the log.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -25,6 +26,8 @@ from urllib.parse import urlsplit
 from taskfabric.domain.errors import NotAuthenticated, Refused
 from taskfabric.domain.principal import Caller
 from taskfabric.ports.credentials import Credentials
+from taskfabric.ports.foreign import Foreign
+from taskfabric.surfaces.schemes import Headers, Schemes
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +36,11 @@ Headers = Iterable[tuple[bytes, bytes]]
 # What a token looks like. Whoever shows one is looked up however much was guessed in his name before: a good client
 # that comes for the first time is not locked out, and of 256 random bits nobody guesses one that is looked up.
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{32,128}")
-_LONGEST: Final = 1000  # characters of an Authorization header
+_LONGEST: Final = 8192  # characters of an Authorization header; a provider's token is long
 _INSTANCE: Final = 80  # characters
 _HOSTS: Final = 100  # Host headers that are remembered
 _MANY: Final = 10_000  # failures, and good tokens, that are remembered
+_BEARER_ONLY: Final = Schemes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +51,32 @@ class Presented:
     user: str | None  # named beside it (Basic); the token must be his
     address: str  # where it comes from
     instance: str  # what calls, as it says itself; proves nothing
+    identity: str = ""  # the subject of the certificate that a terminator of ours has seen
+    audience: str = ""  # what a foreign token must be made for; "" = none counts here
 
 
-def presented(headers: Headers, address: str) -> Presented | None:
-    """What the headers show; None for nothing, or for what is no credential."""
-    authorization = instance = b""
+def presented(headers: Headers, address: str, *, schemes: Schemes = _BEARER_ONLY, path: str = "") -> Presented | None:
+    """What the headers show; None for nothing, for what is no credential, or for more than one."""
+    authorization = instance = key = b""
+    count = 0
     for name, value in headers:
         if name == b"authorization":
-            authorization = value
+            authorization, count = value, count + 1
         elif name == b"x-fabric-instance":
             instance = value
+        elif schemes.api_key_header and name == schemes.api_key_header:
+            key, count = value, count + 1
+    audience = schemes.audience(path)
+    identity = schemes.identity(headers, address) if audience or path.startswith("/agents/") else ""
+    if not count and identity:
+        return Presented(token="", user=None, address=address, instance=_sanitised(instance), identity=identity)
+    if count != 1:
+        return None
+    shown = _presented(b"Bearer " + key if key else authorization, address, _sanitised(instance))
+    return shown and (replace(shown, identity=identity, audience=audience) if identity or audience else shown)
+
+
+def _presented(authorization: bytes, address: str, instance: str) -> Presented | None:
     if not authorization or len(authorization) > _LONGEST:
         return None
     scheme, _, rest = authorization.partition(b" ")
@@ -75,7 +95,7 @@ def presented(headers: Headers, address: str) -> Presented | None:
         return None
     if not token:
         return None
-    return Presented(token=token, user=user, address=address, instance=_sanitised(instance))
+    return Presented(token=token, user=user, address=address, instance=instance)
 
 
 def _sanitised(instance: bytes) -> str:
@@ -96,12 +116,34 @@ class Door:
         failures: int,
         delay: timedelta,
         clock: Callable[[], float] = time.monotonic,
+        foreign: Foreign | None = None,
     ) -> None:
         self._credentials = credentials
+        self._foreign = foreign
         self._guesses = _Guesses(failures=failures, delay=delay.total_seconds(), clock=clock)
 
     def admit(self, shown: Presented) -> Caller:
-        """The caller behind it. Raises NotAuthenticated, or Unavailable while the credentials cannot be read."""
+        """The caller behind it. Raises NotAuthenticated, Refused when only a scope is missing, or Unavailable while the
+        credentials cannot be read."""
+        caller = self._vouched(shown) if shown.identity else None
+        if shown.token:
+            owner = self._of_token(shown)
+            if caller is not None and caller.principal.id != owner.principal.id:
+                raise NotAuthenticated("the certificate and the token are not the same one's")
+            caller = owner
+        if caller is None:
+            raise NotAuthenticated("this needs a token")
+        return replace(caller, instance=shown.instance) if shown.instance else caller
+
+    def _vouched(self, shown: Presented) -> Caller:
+        if self._foreign is None:
+            raise NotAuthenticated("certificates do not count here")
+        return self._foreign.of_certificate(shown.identity)
+
+    def _of_token(self, shown: Presented) -> Caller:
+        # A foreign token is proved by its signature: it cannot be guessed, and many share its first letters.
+        if self._foreign is not None and shown.audience and shown.user is None and shown.token.count(".") == 2:
+            return self._foreign.of_token(shown.token, shown.audience)
         key = (shown.address, shown.user if shown.user is not None else shown.token[:8])
         wait = self._guesses.wait(key, shown.token)
         if wait > 0 and not _TOKEN.fullmatch(shown.token):
@@ -115,7 +157,7 @@ class Door:
                 raise _too_many(wait)
             raise NotAuthenticated("the credential is not, or no longer, valid")
         self._guesses.succeeded(shown.token)
-        return replace(caller, instance=shown.instance) if shown.instance else caller
+        return caller
 
 
 def _too_many(wait: float) -> NotAuthenticated:

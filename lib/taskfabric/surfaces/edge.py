@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from typing import Final
 
 import orjson
@@ -47,11 +48,13 @@ class Edge:
             house.credentials,
             failures=house.settings.auth.failures_before_delay,
             delay=house.settings.auth.delay,
+            foreign=house.foreign,
         )
         interval = board.poll_interval.total_seconds()
         self.room = WaitRoom(look=self._look, pool=self.looks, interval=interval)
         self.pulse = Pulse(journal=house.journal, pool=self.looks, interval=interval)
         self.health = Health(house)
+        self.dismissed: list[Callable[[], None]] = []  # who else is told that the server stops
 
     def start(self) -> None:
         """Begin, on the running loop."""
@@ -64,6 +67,8 @@ class Edge:
         """Whoever waits or listens gets an end of it: the server stops."""
         self.room.dismiss()
         self.pulse.end()
+        for tell in self.dismissed:
+            tell()
 
     async def stop(self) -> None:
         """Nothing of this runs any more; the house still stands."""

@@ -36,7 +36,7 @@ HEARTBEAT: Final = 15.0  # seconds
 _PAGE: Final = 200  # events that are read at once
 _GATHER: Final = 0.05  # seconds in which changes are folded together
 _ANYWAY: Final = 5.0  # seconds after which a stream looks without a reason: an event may become visible late
-_HEADERS: Final = [
+HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -157,7 +157,7 @@ class EventStream:
         except Exception as error:
             await send_error(send, incident(error, "events").error)
             return
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         stream = asyncio.create_task(self._stream(shown, verb, page, send))
         gone = asyncio.create_task(until_gone(receive))
         try:

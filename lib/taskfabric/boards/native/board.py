@@ -108,7 +108,7 @@ class NativeBoard:
         notify = [q for q in queues if self._signal.may_notify(q)]
         answers = self._db.retrying(lambda conn: submitting.submit(conn, self.names, new, stamp, limits, notify))
         for item in new:
-            self._expect(item.not_before)
+            self.expect(item.not_before)
         if self.names.missed_a_lane():
             self._in_order_until = _LONG_AGO
         self._tell(queues)
@@ -142,7 +142,7 @@ class NativeBoard:
             counted = self._db.retrying(within_limit)
         self._claims += len(counted)
         for got, seq in counted:
-            self._expect(got.task.lease_until)
+            self.expect(got.task.lease_until)
             self._granted.remember(got.task, seq)
         return [got for got, _ in counted]
 
@@ -166,10 +166,18 @@ class NativeBoard:
         self._in_order_until = due.at  # if that was due, the next claim looks again: there may be more
         return due.now, changed
 
-    def _expect(self, moment: datetime | None) -> None:
+    def expect(self, moment: datetime | None) -> None:
         """Something will be due at this instant, perhaps before the next look."""
         if moment is not None and moment < self._in_order_until:
             self._in_order_until = moment
+
+    def granted(self, task: Task, seq: int) -> None:
+        """The task was leased out in another way than by a claim; ``seq`` counts its events with that."""
+        self._granted.remember(task, seq)
+
+    def begin_again(self) -> None:
+        """The next claim looks what is in order before it takes anything: there may be lanes that are not known yet."""
+        self._in_order_until = _LONG_AGO
 
     def has_work(self, want: Want, stamp: Stamp) -> bool:
         self._put_in_order(want)
@@ -356,7 +364,7 @@ class NativeBoard:
         return task
 
     def _told(self, task: Task) -> None:
-        self._expect(task.not_before)
+        self.expect(task.not_before)
         self._signal.publish(Change(task_id=task.id, project_id=task.project_id))
         if task.status is Status.READY and self._signal.may_notify(task.project_id):
             self._notify([task.project_id])

@@ -79,7 +79,7 @@ SELECT array_agg(id ORDER BY ord), fabric_now(),
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Face:
+class Face:
     """Where new tasks of one kind stand, and why they may be held."""
 
     role: ColumnRole | None
@@ -108,8 +108,8 @@ def insert(
     """All of ``fresh`` are rows, in this order. ``parents``: root and depth for the children of each parent;
     ``blockers``: for each task what blocks it, and the state of that link."""
     now = conn.execute("SELECT fabric_now()").fetchone() if any(i.not_before for i in fresh) else None
-    known: dict[tuple[object, ...], _Face] = {}
-    faces = [_face(conn, names, item, waiting, known) for item, waiting in zip(fresh, blockers, strict=True)]
+    known: dict[tuple[object, ...], Face] = {}
+    faces = [face_of(conn, names, item, waiting, known) for item, waiting in zip(fresh, blockers, strict=True)]
     family = [parents[item.parent] if item.parent is not None else (None, 0) for item in fresh]
     columns: dict[str, list[Any]] = {
         "project_id": [i.project_id for i in fresh],
@@ -156,7 +156,7 @@ def insert(
     ids, made_at = row[0], row[1]
     for item, task_id, waiting, face in zip(fresh, ids, blockers, faces, strict=True):
         if item.parent is not None or waiting or item.tags or item.key is not None or face.hold:
-            _attach_rest(conn, item, task_id, waiting, face, stamp)
+            attach_rest(conn, item, task_id, waiting, face, stamp)
     behalf = {i: names.user(conn, i) for i in set(columns["interlocutor_id"])}
     return [
         _made(item, task_id, face, waiting, place, stamp, behalf[item.on_behalf_id], made_at)
@@ -181,13 +181,13 @@ def _element(value: Any) -> str:
             return str(value)
 
 
-def _face(
+def face_of(
     conn: Connection,
     names: Names,
     item: NewTask,
     waiting: list[tuple[int, str]],
-    known: dict[tuple[object, ...], _Face],
-) -> _Face:
+    known: dict[tuple[object, ...], Face],
+) -> Face:
     """The item's face; those of one call are shared as far as they are alike."""
     broken = next((b for b, state in waiting if state == "broken"), None)
     hold, hold_rule = item.hold, "score" if item.hold else None
@@ -212,7 +212,7 @@ def _face(
         flags = Flag.BLOCKED if hold else Flag.NONE
         if item.human_verify or layout.human_verify:
             flags |= Flag.NEEDS_HUMAN_VERIFY
-        face = known[key] = _Face(
+        face = known[key] = Face(
             role=role,
             column_id=column_id,
             column=layout.columns[column_id],
@@ -245,8 +245,8 @@ VALUES (%(there)s, %(task)s, %(other)s, %(state)s), (%(back)s, %(other)s, %(task
 """
 
 
-def _attach_rest(
-    conn: Connection, item: NewTask, task_id: int, waiting: list[tuple[int, str]], face: _Face, stamp: Stamp
+def attach_rest(
+    conn: Connection, item: NewTask, task_id: int, waiting: list[tuple[int, str]], face: Face, stamp: Stamp
 ) -> None:
     """Links, tags, the key and the reason of a hold: the parts that few tasks have."""
     if item.parent is not None:
@@ -286,7 +286,7 @@ def add_tags(conn: Connection, project_id: int, task_id: int, tags: Sequence[str
 def _made(
     item: NewTask,
     task_id: int,
-    face: _Face,
+    face: Face,
     waiting: list[tuple[int, str]],
     place: tuple[int | None, int],
     stamp: Stamp,

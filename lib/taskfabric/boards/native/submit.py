@@ -25,14 +25,14 @@ def submit(
     known = {
         i: task
         for i, item in enumerate(new)
-        if i not in same and (task := _by_key(conn, names, item, stamp)) is not None
+        if i not in same and (task := by_key(conn, names, item, stamp)) is not None
     }
     fresh = [item for i, item in enumerate(new) if i not in known and i not in same]
     if not fresh:
         return [Submitted(task=known[same.get(i, i)], created=False) for i in range(len(new))]
     if stamp.kind is Kind.AGENT:
-        _check_quota(conn, fresh, stamp, limits)
-    parents = _lock_parents(conn, fresh, limits)
+        within_quota(conn, fresh, stamp, limits)
+    parents = lock_parents(conn, fresh, limits)
     blockers = [_lock_blockers(conn, item) if item.after else [] for item in fresh]
     made = iter(insert(conn, names, fresh, parents, blockers, stamp, notify))
     answers: list[Submitted] = []
@@ -60,7 +60,7 @@ def _repeats(new: Sequence[NewTask]) -> dict[int, int]:
     return same
 
 
-def _by_key(conn: Connection, names: Names, item: NewTask, stamp: Stamp) -> Task | None:
+def by_key(conn: Connection, names: Names, item: NewTask, stamp: Stamp) -> Task | None:
     """The task that this submitter's key made before, or None: then the key is now taken by this transaction.
 
     A concurrent submit with the key makes this one wait until it has committed or rolled back (G11)."""
@@ -99,7 +99,7 @@ def _by_key(conn: Connection, names: Names, item: NewTask, stamp: Stamp) -> Task
     return task
 
 
-def _check_quota(conn: Connection, fresh: Sequence[NewTask], stamp: Stamp, limits: Limits) -> None:
+def within_quota(conn: Connection, fresh: Sequence[NewTask], stamp: Stamp, limits: Limits) -> None:
     """Raises Refused if the agent would go beyond its quota. Its own row is the lock, so two calls cannot both fit."""
     conn.execute("SELECT 1 FROM users WHERE id = %s FOR NO KEY UPDATE", (stamp.principal_id,))
     row = conn.execute(
@@ -127,7 +127,7 @@ def _check_quota(conn: Connection, fresh: Sequence[NewTask], stamp: Stamp, limit
             )
 
 
-def _lock_parents(conn: Connection, fresh: Sequence[NewTask], limits: Limits) -> dict[int, tuple[int, int]]:
+def lock_parents(conn: Connection, fresh: Sequence[NewTask], limits: Limits) -> dict[int, tuple[int, int]]:
     """For each parent its root and depth; it counts its new children afterwards. Raises NotFound, Refused."""
     adding = Counter(item.parent for item in fresh if item.parent is not None)
     found: dict[int, tuple[int, int]] = {}

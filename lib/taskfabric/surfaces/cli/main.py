@@ -28,7 +28,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     },
     "work": {"holder": ("claim", "take", "renew", "done", "park", "ask", "fail", "release")},
     "people": {"people": ("answer", "verify", "reject", "cancel", "redrive")},
-    "agents": {"fleet": ("agents", "pause", "resume"), "worker": ("worker",)},
+    "agents": {"fleet": ("agents", "pause", "resume"), "worker": ("worker",), "a2a": ("a2a",)},
     "house": {
         "keeper": ("keeper", "cron", "letters"),
         "admin": ("queue", "user"),

@@ -1,0 +1,488 @@
+"""A2A's side of the native board: rows that start under a lease, and what is told of them.
+
+A status is told by the trigger of ``0005_a2a.sql`` in whatever transaction changed it. Here is what only a call over
+A2A brings: its message, the artifacts of a run, the public id.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+import orjson
+
+from taskfabric.boards.native import claim, judge
+from taskfabric.boards.native import submit as submitting
+from taskfabric.boards.native.board import NativeBoard
+from taskfabric.boards.native.insert import attach_rest, face_of
+from taskfabric.boards.native.names import Connection
+from taskfabric.boards.native.rows import as_signed
+from taskfabric.boards.native.settle import LET_GO
+from taskfabric.db.pool import Database
+from taskfabric.domain.ancestry import Limits
+from taskfabric.domain.errors import not_found
+from taskfabric.domain.lease import Fence
+from taskfabric.domain.principal import Kind, Stamp
+from taskfabric.domain.status import A2AState, ColumnRole, Status
+from taskfabric.domain.task import Claimed, NewTask, Task
+from taskfabric.ports.a2a import Asked, Opening, Seen, Started, Told
+from taskfabric.ports.board import Want
+from taskfabric.ports.signal import Change, Signal
+
+# A whole start in one statement: the row under its lease, its texts, both journal events, the claim's comment, the
+# public id, the first two events. Not claimable at any moment, so the floors of lanes need no lock.
+_START: Final = """
+WITH new AS MATERIALIZED (SELECT nextval('tasks_id_seq') AS id, date_trunc('milliseconds', fabric_now()) AS at),
+t AS (
+    INSERT INTO tasks (id, project_id, column_id, swimlane_id, lane_id, role, status, flags, title, max_attempts, trust,
+                       label, interlocutor_id, parent_id, root_id, depth, has_tags, has_text, creator_id, by_agent,
+                       run_task, run_epoch, owner_id, epoch, token, attempts, seq, lease_seconds, lease_until,
+                       date_started, holder_instance, a2a)
+    SELECT id, %(project)s, %(column)s, %(swimlane)s, %(lane)s, 'working', 'working', %(flags)s, %(title)s,
+           %(max_attempts)s, %(trust)s, %(label)s, %(behalf)s, %(parent)s, %(root)s, %(depth)s, false, true, %(me)s,
+           %(by_agent)s, %(run_task)s, %(run_epoch)s, %(holder)s, 1, %(token)s, 1, 2, %(seconds)s,
+           fabric_now() + %(seconds)s * interval '1 second', fabric_now(), %(instance)s, true FROM new
+), x AS (
+    INSERT INTO task_texts (task_id, description, refs, key) SELECT id, %(description)s, %(refs)s, %(key)s FROM new
+), j AS (
+    INSERT INTO journal (task_id, seq, project_id, actor_id, kind, via, epoch, run_task, run_epoch)
+    SELECT id, 1, %(project)s, %(me)s, 'submitted', %(via)s, 0, %(run_task)s::bigint, %(run_epoch)s::bigint FROM new
+    UNION ALL SELECT id, 2, %(project)s, %(holder)s, 'claimed', %(holder_via)s, 1, NULL, NULL FROM new
+), m AS (
+    INSERT INTO comments (task_id, user_id, kind, epoch, until, instance)
+    SELECT id, %(holder)s, 'claimed', 1, fabric_now() + %(seconds)s * interval '1 second', %(instance)s FROM new
+), a AS (
+    INSERT INTO a2a_tasks (id, task_id, owner_id, agent_id, context, state, seq, changed)
+    SELECT %(a2a)s, id, %(me)s, %(holder)s, %(context)s, 'TASK_STATE_WORKING', 2, at FROM new
+), e AS (
+    INSERT INTO a2a_events (a2a_id, n, at, kind, body)
+    SELECT %(a2a)s, 1, at, 'message', %(message)s::jsonb FROM new
+    UNION ALL SELECT %(a2a)s, 2, at, 'status', jsonb_build_object('statusUpdate', jsonb_build_object('taskId',
+        %(a2a)s::text, 'contextId', %(context)s::text, 'status',
+        jsonb_build_object('state', 'TASK_STATE_WORKING', 'timestamp', fabric_a2a_time(at)))) FROM new
+)
+SELECT id, at, fabric_now(), fabric_now() + %(seconds)s * interval '1 second' FROM new
+"""
+_OPEN: Final = """
+WITH t AS (UPDATE tasks SET a2a = true WHERE id = %(task)s RETURNING date_trunc('milliseconds', date_creation) AS at),
+a AS (
+    INSERT INTO a2a_tasks (id, task_id, owner_id, agent_id, context, state, seq, changed)
+    SELECT %(a2a)s, %(task)s, %(me)s, %(agent)s, %(context)s, 'TASK_STATE_SUBMITTED', 2, at FROM t)
+INSERT INTO a2a_events (a2a_id, n, at, kind, body)
+SELECT %(a2a)s, 1, at, 'message', %(message)s::jsonb FROM t
+UNION ALL SELECT %(a2a)s, 2, at, 'status', jsonb_build_object('statusUpdate', jsonb_build_object('taskId',
+    %(a2a)s::text, 'contextId', %(context)s::text, 'status',
+    jsonb_build_object('state', 'TASK_STATE_SUBMITTED', 'timestamp', fabric_a2a_time(at)))) FROM t
+"""
+_SEEN: Final = """v.id, v.task_id, v.owner_id, v.agent_id, v.context, v.state, v.seq, v.changed, v.current, v.follows,
+ t.status, t.verdict"""
+_FIND: Final = f"""
+SELECT {_SEEN} FROM a2a_tasks v JOIN tasks t ON t.id = v.task_id
+ WHERE v.id = %s AND v.owner_id = %s AND v.agent_id = %s
+"""
+_TOLD: Final = "SELECT n, kind, body::text FROM a2a_events WHERE a2a_id = %s AND n > %s ORDER BY n"
+_WHERE: Final = """
+ v.owner_id = %(owner)s AND v.agent_id = %(agent)s AND v.state <> 'RECORD'
+   AND (%(context)s::text IS NULL OR v.context = %(context)s) AND (%(state)s::text IS NULL OR v.state = %(state)s)
+   AND (%(since)s::timestamptz IS NULL OR v.changed >= %(since)s)
+"""
+_LIST: Final = f"""
+SELECT {_SEEN} FROM a2a_tasks v JOIN tasks t ON t.id = v.task_id WHERE {_WHERE}
+   AND (%(at)s::timestamptz IS NULL OR (v.changed, v.id) < (%(at)s, %(id)s))
+ ORDER BY v.changed DESC, v.id DESC LIMIT %(limit)s
+"""
+_COUNT: Final = f"SELECT count(*) FROM a2a_tasks v JOIN tasks t ON t.id = v.task_id WHERE {_WHERE}"
+_HELD: Final = "SELECT FROM tasks WHERE id = %(task)s AND epoch = %(epoch)s AND token = %(token)s"
+_TELL: Final = f"""
+WITH v AS (UPDATE a2a_tasks SET seq = seq + %(count)s WHERE id = %(a2a)s AND current AND EXISTS ({_HELD})
+            RETURNING seq),
+e AS (INSERT INTO a2a_events (a2a_id, n, kind, body)
+      SELECT %(a2a)s, v.seq - %(count)s + b.ord, 'artifact', b.body
+        FROM v, jsonb_array_elements(%(bodies)s::jsonb) WITH ORDINALITY AS b(body, ord))
+SELECT seq FROM v
+"""
+_REPLY: Final = f"""
+WITH c AS (UPDATE tasks t SET is_active = false, status = 'record', flags = 256, date_completed = fabric_now(),
+                  producer_id = owner_id, {LET_GO}
+            WHERE t.id = %(task)s AND t.epoch = %(epoch)s AND t.token = %(token)s RETURNING t.*),
+m AS (INSERT INTO comments (task_id, user_id, kind, epoch, text) SELECT id, %(me)s, 'note', epoch, %(note)s FROM c),
+j AS (INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, epoch)
+      SELECT told, id, seq, project_id, %(me)s, 'replied', %(via)s, epoch FROM c),
+v AS (UPDATE a2a_tasks SET seq = seq + 1 WHERE id = %(a2a)s AND EXISTS (SELECT FROM c) RETURNING seq)
+INSERT INTO a2a_events (a2a_id, n, kind, body) SELECT %(a2a)s, seq, 'message', %(message)s::jsonb FROM v
+"""
+_WITHDRAW: Final = """
+WITH c AS (UPDATE tasks SET is_active = false, status = 'rejected', flags = (flags & ~15) | 128, delayed = false,
+                  date_completed = fabric_now(), seq = seq + 1, told = greatest(told, pg_current_xact_id()),
+                  date_modification = fabric_now()
+            WHERE id = %(task)s AND status = 'ready' AND epoch = 0 RETURNING *),
+m AS (INSERT INTO comments (task_id, user_id, kind, text) SELECT id, 0, 'declined', %(reason)s FROM c),
+j AS (INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, epoch, data)
+      SELECT told, id, seq, project_id, %(me)s, 'rejected', %(via)s, epoch, 
+             jsonb_build_object('reason', %(reason)s::text) FROM c)
+SELECT CASE WHEN parent_id IS NOT NULL OR dependents > 0 THEN fabric_carry_end(id, 'ready') END FROM c
+"""
+_SAID: Final = 8192  # characters of a note in a status, as the trigger cuts it
+_STATES: Final = {state.value: state for state in A2AState}
+
+
+class NativeA2A:
+    """``ports.a2a.A2ABoard`` beside a native board."""
+
+    def __init__(self, database: Database, board: NativeBoard, signal: Signal) -> None:
+        self._db = database
+        self._board = board
+        self._names = board.names
+        self._signal = signal
+
+    # -- beginnings ----------------------------------------------------------------------------------
+
+    def start(self, new: NewTask, stamp: Stamp, limits: Limits, opening: Opening, holder: Stamp, want: Want) -> Started:
+        token = secrets.randbits(64)
+        started = self._db.retrying(lambda conn: self._start(conn, new, stamp, limits, opening, holder, want, token))
+        if started.claimed is not None:
+            self._board.expect(started.claimed.task.lease_until)
+            self._board.granted(started.claimed.task, 2)
+        return started
+
+    def _start(
+        self,
+        conn: Connection,
+        new: NewTask,
+        stamp: Stamp,
+        limits: Limits,
+        opening: Opening,
+        holder: Stamp,
+        want: Want,
+        token: int,
+    ) -> Started:
+        known = submitting.by_key(conn, self._names, new, stamp)
+        if known is not None:
+            return Started(seen=self._of_task(conn, known.id, stamp.principal_id), claimed=None, created=False)
+        if stamp.kind is Kind.AGENT:
+            submitting.within_quota(conn, [new], stamp, limits)
+        if want.concurrency is not None and not claim.room(conn, want, holder):
+            raise claim.no_room(want, holder)
+        parents = submitting.lock_parents(conn, [new], limits)
+        root, depth = parents[new.parent] if new.parent is not None else (None, 0)
+        face = face_of(conn, self._names, new, [], {})
+        layout = self._names.layout(conn, new.project_id)
+        column = layout.column_for(ColumnRole.WORKING)
+        seconds = want.lease.total_seconds()
+        row = conn.execute(
+            _START,
+            {
+                "project": new.project_id,
+                "column": column,
+                "swimlane": face.swimlane_id,
+                "lane": face.lane_id,
+                "flags": int(face.flags),
+                "title": new.title,
+                "max_attempts": new.max_attempts,
+                "trust": int(new.trust),
+                "label": new.label,
+                "behalf": new.on_behalf_id,
+                "parent": new.parent,
+                "root": root,
+                "depth": depth,
+                "description": new.description,
+                "refs": list(new.refs),
+                "key": new.key,
+                **_who(stamp, opening),
+                "by_agent": stamp.kind is Kind.AGENT,
+                "run_task": None if stamp.run is None else stamp.run.task_id,
+                "run_epoch": None if stamp.run is None else stamp.run.epoch,
+                "via": stamp.via.value,
+                "holder": holder.principal_id,
+                "holder_via": holder.via.value,
+                "instance": holder.instance or None,
+                "token": as_signed(token),
+                "seconds": seconds,
+            },
+        ).fetchone()
+        assert row is not None
+        task_id, at, now, until = row
+        if new.parent is not None or new.key is not None:
+            attach_rest(conn, new, task_id, [], face, stamp)
+        task = Task(
+            id=task_id,
+            queue=face.queue,
+            project_id=new.project_id,
+            title=new.title,
+            status=Status.WORKING,
+            description=new.description,
+            column=layout.columns[column],
+            swimlane=face.swimlane,
+            flags=face.flags,
+            priority=new.priority,
+            tier=new.tier,
+            needs=face.lane.needs,
+            refs=new.refs,
+            required_trust=new.required_trust,
+            trust=new.trust,
+            label=new.label,
+            submitter=stamp.name,
+            submitter_id=stamp.principal_id,
+            on_behalf=self._names.user(conn, new.on_behalf_id),
+            holder=holder.name,
+            holder_id=holder.principal_id,
+            holder_instance=holder.instance,
+            epoch=1,
+            attempts=1,
+            max_attempts=new.max_attempts,
+            lease_until=until,
+            lease_length=timedelta(seconds=seconds),
+            parent=new.parent,
+            root=root,
+            depth=depth,
+            key=new.key,
+            created=now,
+            started=now,
+            updated_at=now,
+        )
+        return Started(
+            seen=_fresh(opening, task_id, stamp, A2AState.WORKING, at, "working"),
+            claimed=Claimed(task=task, fence=Fence(task_id=task_id, epoch=1, token=token)),
+            created=True,
+        )
+
+    def queue(self, new: NewTask, stamp: Stamp, limits: Limits, opening: Opening) -> Started:
+        notify = [new.project_id] if not new.backlog and self._signal.may_notify(new.project_id) else []
+
+        def queueing(conn: Connection) -> Started:
+            made = submitting.submit(conn, self._names, [new], stamp, limits, notify)[0]
+            if not made.created:
+                return Started(seen=self._of_task(conn, made.task.id, stamp.principal_id), claimed=None, created=False)
+            values = {"task": made.task.id, "agent": opening.agent_id, **_who(stamp, opening)}
+            conn.execute(_OPEN, values)
+            row = conn.execute("SELECT changed FROM a2a_tasks WHERE id = %s", (opening.id,)).fetchone()
+            assert row is not None
+            seen = _fresh(opening, made.task.id, stamp, A2AState.SUBMITTED, row[0], made.task.status.value)
+            return Started(seen=seen, claimed=None, created=True)
+
+        started = self._db.retrying(queueing)
+        self._board.begin_again()
+        self._signal.publish(Change(project_id=new.project_id, task_id=started.seen.task_id))
+        return started
+
+    def _of_task(self, conn: Connection, task_id: int, owner_id: int) -> Seen:
+        """The first public id of this row: what its key stands for."""
+        row = conn.execute(
+            f"SELECT {_SEEN} FROM a2a_tasks v JOIN tasks t ON t.id = v.task_id"
+            " WHERE v.task_id = %s AND v.owner_id = %s AND v.follows IS NULL",
+            (task_id, owner_id),
+        ).fetchone()
+        if row is None:
+            raise not_found("task")
+        return _seen(row, self._told(conn, row[0], 0))
+
+    def proceed(
+        self, seen: Seen, text: str, message: Mapping[str, Any], stamp: Stamp, holder: Stamp | None, want: Want | None
+    ) -> Claimed | None:
+        def proceeding(conn: Connection) -> Claimed | None:
+            conn.execute("SELECT set_config('fabric.a2a', 'on', true)")
+            judge.answer(conn, self._names, seen.task_id, text, stamp)
+            row = conn.execute(
+                "UPDATE a2a_tasks SET seq = seq + 1 WHERE id = %s AND current RETURNING seq", (seen.id,)
+            ).fetchone()
+            assert row is not None, "it has an open question, so it follows its row"
+            conn.execute(
+                "INSERT INTO a2a_events (a2a_id, n, kind, body) VALUES (%s, %s, 'message', %s::jsonb)",
+                (seen.id, row[0], _json({"message": message})),
+            )
+            if holder is None or want is None or (want.concurrency is not None and not claim.room(conn, want, holder)):
+                return None
+            return claim.take(conn, self._names, seen.task_id, want, holder)
+
+        claimed = self._db.retrying(proceeding)
+        self._board.expect(None if claimed is None else claimed.task.lease_until)
+        self._signal.publish(Change(project_id=None if claimed else self._project(seen.task_id), task_id=seen.task_id))
+        return claimed
+
+    def _project(self, task_id: int) -> int | None:
+        return self._board.places([task_id]).get(task_id)
+
+    # -- what a run tells ----------------------------------------------------------------------------
+
+    def tell(self, fence: Fence, a2a_id: str, updates: Sequence[Mapping[str, Any]]) -> int:
+        values = {**_fence(fence), "a2a": a2a_id, "count": len(updates), "bodies": _json(list(updates))}
+        with self._db.connection() as conn:
+            row = conn.execute(_TELL, values).fetchone()
+        if row is not None:
+            self._signal.publish(Change(task_id=fence.task_id))
+        return 0 if row is None else int(row[0])
+
+    def reply(self, fence: Fence, stamp: Stamp, a2a_id: str, message: Mapping[str, Any], note: str) -> bool:
+        values = {
+            **_fence(fence),
+            "a2a": a2a_id,
+            "me": stamp.principal_id,
+            "via": stamp.via.value,
+            "message": _json({"message": message}),
+            "note": note,
+        }
+        with self._db.transaction() as conn:
+            done = conn.execute(_REPLY, values).rowcount == 1
+        self._signal.publish(Change(task_id=fence.task_id))
+        return done
+
+    def finished(self, seen: Seen, task: Task) -> Seen:
+        # What the trigger has just written, which need not be read back: a test holds the two together.
+        at = task.updated_at.replace(microsecond=task.updated_at.microsecond // 1000 * 1000)
+        ids = {"taskId": seen.id, "contextId": seen.context}
+        note = task.note or ""
+        artifact = {"artifactId": "result", "name": "result", "parts": [{"text": note}]}
+        last = seen.seq + 2
+        message = {
+            "messageId": f"{seen.id}-{last}",
+            "role": "ROLE_AGENT",
+            **ids,
+            "parts": [{"text": note[:_SAID]}],
+        }
+        status = {"state": A2AState.COMPLETED.value, "timestamp": stamped(at), "message": message}
+        told = (
+            *seen.told,
+            Told(
+                n=last - 1,
+                kind="artifact",
+                body={"artifactUpdate": {**ids, "lastChunk": True, "artifact": artifact}},
+            ),
+            Told(n=last, kind="status", body={"statusUpdate": {**ids, "status": status}}),
+        )
+        return Seen(
+            id=seen.id,
+            task_id=seen.task_id,
+            owner_id=seen.owner_id,
+            agent_id=seen.agent_id,
+            context=seen.context,
+            state=A2AState.COMPLETED,
+            seq=last,
+            changed=at,
+            current=True,
+            follows=seen.follows,
+            status=task.status.value,
+            verdict=task.verdict,
+            told=told,
+        )
+
+    def withdraw(self, task_id: int, stamp: Stamp, reason: str) -> bool:
+        values = {"task": task_id, "me": stamp.principal_id, "via": stamp.via.value, "reason": reason}
+        with self._db.transaction() as conn:
+            done = conn.execute(_WITHDRAW, values).fetchone() is not None
+        self._signal.publish(Change(task_id=task_id))
+        return done
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def find(self, a2a_id: str, owner_id: int, agent_id: int) -> Seen:
+        with self._db.connection() as conn:
+            row = conn.execute(_FIND, (a2a_id, owner_id, agent_id)).fetchone()
+            if row is None:
+                raise not_found("task")
+            return _seen(row, self._told(conn, a2a_id, 0))
+
+    def told(self, a2a_id: str, after: int) -> list[Told]:
+        with self._db.connection() as conn:
+            return list(self._told(conn, a2a_id, after))
+
+    def _told(self, conn: Connection, a2a_id: str, after: int) -> tuple[Told, ...]:
+        rows = conn.execute(_TOLD, (a2a_id, after)).fetchall()
+        return tuple(Told(n=n, kind=kind, body=orjson.loads(body)) for n, kind, body in rows)
+
+    def list(self, asked: Asked) -> tuple[list[Seen], int]:
+        values = {
+            "owner": asked.owner_id,
+            "agent": asked.agent_id,
+            "context": asked.context or None,
+            "state": None if asked.state is None else asked.state.value,
+            "since": asked.since,
+            "at": None if asked.before is None else asked.before[0],
+            "id": "" if asked.before is None else asked.before[1],
+            "limit": asked.limit,
+        }
+        with self._db.connection() as conn:
+            rows = conn.execute(_LIST, values).fetchall()
+            events: dict[str, list[Told]] = {row[0]: [] for row in rows}
+            for a2a_id, n, kind, body in conn.execute(
+                "SELECT a2a_id, n, kind, body::text FROM a2a_events WHERE a2a_id = ANY (%s) ORDER BY a2a_id, n",
+                (list(events),),
+            ):
+                events[a2a_id].append(Told(n=n, kind=kind, body=orjson.loads(body)))
+            total = conn.execute(_COUNT, values).fetchone()
+        assert total is not None
+        return [_seen(row, tuple(events[row[0]])) for row in rows], int(total[0])
+
+    def ends(self, a2a_ids: Sequence[str]) -> dict[str, tuple[int, A2AState | None, bool]]:
+        with self._db.connection() as conn:
+            rows = conn.execute(
+                "SELECT id, seq, state, current FROM a2a_tasks WHERE id = ANY (%s)", (list(a2a_ids),)
+            ).fetchall()
+        return {id_: (seq, _STATES.get(state), current) for id_, seq, state, current in rows}
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _who(stamp: Stamp, opening: Opening) -> dict[str, Any]:
+    return {
+        "me": stamp.principal_id,
+        "a2a": opening.id,
+        "context": opening.context,
+        "message": _json({"message": opening.message}),
+    }
+
+
+def _fence(fence: Fence) -> dict[str, Any]:
+    return {"task": fence.task_id, "epoch": fence.epoch, "token": as_signed(fence.token)}
+
+
+def _fresh(opening: Opening, task_id: int, stamp: Stamp, state: A2AState, at: Any, status: str) -> Seen:
+    update = {
+        "taskId": opening.id,
+        "contextId": opening.context,
+        "status": {"state": state.value, "timestamp": stamped(at)},
+    }
+    return Seen(
+        id=opening.id,
+        task_id=task_id,
+        owner_id=stamp.principal_id,
+        agent_id=opening.agent_id,
+        context=opening.context,
+        state=state,
+        seq=2,
+        changed=at,
+        current=True,
+        follows=None,
+        status=status,
+        told=(
+            Told(n=1, kind="message", body={"message": opening.message}),
+            Told(n=2, kind="status", body={"statusUpdate": update}),
+        ),
+    )
+
+
+def stamped(at: Any) -> str:
+    """An instant as the events have it: UTC, in milliseconds."""
+    text: str = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return text
+
+
+def _seen(row: Sequence[Any], told: tuple[Told, ...]) -> Seen:
+    return Seen(
+        id=row[0],
+        task_id=row[1],
+        owner_id=row[2],
+        agent_id=row[3],
+        context=row[4],
+        state=_STATES.get(row[5]),
+        seq=row[6],
+        changed=row[7],
+        current=row[8],
+        follows=row[9],
+        status=row[10],
+        verdict=row[11],
+        told=told,
+    )

@@ -1,0 +1,350 @@
+"""Agents as callers over A2A reach them: whom may this caller address, and what does his message become.
+
+The board's row is the task. A message to an agent that runs in the server starts it under a lease of the gateway; one
+to an agent that needs its machine is put into that agent's own queue, whose worker is woken.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from taskfabric.domain.availability import Availability
+from taskfabric.domain.card import AgentCard, CardKind, Cost
+from taskfabric.domain.errors import BadInput, IllegalMove, NotFound, Refused, Unavailable, not_found
+from taskfabric.domain.principal import Caller, Kind, Principal, Stamp, Via
+from taskfabric.domain.queue import Queue
+from taskfabric.domain.status import Status
+from taskfabric.domain.task import Claimed, Entry, Task
+from taskfabric.ports.a2a import INTERRUPTED, TERMINAL, A2ABoard, Asked, Opening, Seen, Started, Told
+from taskfabric.ports.board import Want
+from taskfabric.services import a2a_text, policy, verbs
+from taskfabric.services.desk import Desk
+from taskfabric.services.manning import Manning
+from taskfabric.services.openings import Openings
+from taskfabric.services.submit import Submitting
+
+log = logging.getLogger(__name__)
+
+DIRECT: Final = frozenset({CardKind.MODEL, CardKind.REMOTE})  # run in the server
+GATEWAY: Final = "gateway"
+
+_FRESH: Final = 1.0  # seconds for which a look at an agent is used again
+_LONGEST_ID: Final = 128  # characters
+_FILES: Final = 20
+_FILLED: Final = 4 << 20  # bytes of a file that is answered whole
+_QUEUED: Final = "fabric/queue"  # in a message's metadata: rather queued than refused
+_KEY: Final = "idempotencyKey"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """An agent that can be addressed, as it was at most a second ago."""
+
+    card: AgentCard
+    principal: Principal
+    queue: Queue
+    open: Availability
+    manned: bool  # a worker of it runs
+
+    @property
+    def direct(self) -> bool:
+        return self.card.kind in DIRECT
+
+    @property
+    def stamp(self) -> Stamp:
+        """Who holds the leases of its runs in the server."""
+        me = self.principal
+        return Stamp(
+            principal_id=me.id, name=me.name, kind=Kind.AGENT, trust=me.trust, via=Via.SYSTEM, instance=GATEWAY
+        )
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(principal=self.principal, via=Via.SYSTEM, instance=GATEWAY)
+
+    def want(self) -> Want:
+        """What its runs in the server may take: its own queue, as many at once as its card says."""
+        me = self.principal
+        return Want(
+            queues=(self.queue.project_id,),
+            own=frozenset({self.queue.project_id}),
+            tiers=me.tiers,
+            capabilities=me.capabilities,
+            trust=me.trust,
+            lease=self.card.lease,
+            concurrency=self.card.concurrency,
+        )
+
+
+class A2A:
+    """The room of the hallway for callers over A2A."""
+
+    def __init__(self, desk: Desk, board: A2ABoard, manning: Manning, call: Callable[[Caller, Any], Any]) -> None:
+        self._desk = desk
+        self._board = board
+        self._manning = manning
+        self._submitting = Submitting(desk)
+        self._openings = Openings(desk)
+        self._call = call
+        self._agents: dict[str, tuple[float, Agent | None]] = {}
+
+    # -- whom ----------------------------------------------------------------------------------------
+
+    def card(self, name: str) -> AgentCard | None:
+        """The card of an enabled agent, whoever asks."""
+        card = self._desk.cards.deck().cards.get(name)
+        return card if card is not None and card.enabled and card.kind is not CardKind.HUMAN else None
+
+    def agent(self, caller: Caller, name: str) -> Agent:
+        """Raises NotFound for an agent that is not there and for one that this caller may not address, alike."""
+        found = self._agent(name)
+        if found is None or policy.may_submit(self._desk, caller, found.queue) is not None:
+            raise not_found("agent")
+        return found
+
+    def forget(self) -> None:
+        """What was seen of the agents is looked at again with the next call."""
+        self._agents.clear()
+
+    def _agent(self, name: str) -> Agent | None:
+        now = time.monotonic()
+        kept = self._agents.get(name)
+        if kept is not None and now < kept[0]:
+            return kept[1]
+        card = self.card(name)
+        found = None if card is None else self._look(card)
+        if found is not None or name in self._agents:
+            self._agents[name] = (now + _FRESH, found)
+        return found
+
+    def _look(self, card: AgentCard) -> Agent | None:
+        self._manning.try_refresh()
+        principal = self._desk.person(card.name)
+        if principal is None or principal.kind is not Kind.AGENT:
+            return None
+        queue = next((q for q in self._desk.projects.queues_of(principal.id) if q.owner_id == principal.id), None)
+        if queue is None:
+            return None
+        look = self._openings.look([card])
+        return Agent(
+            card=card,
+            principal=principal,
+            queue=queue,
+            open=look.at(card) if card.kind in DIRECT else look.seen(card),
+            manned=bool(look.live(card)),
+        )
+
+    # -- sending -------------------------------------------------------------------------------------
+
+    def send(self, caller: Caller, agent: Agent, message: Mapping[str, Any], key: str | None) -> Started:
+        """The message has become a task, or goes on with one. A lease in the answer is to be worked off by the caller
+        of this method.
+
+        Raises Unavailable (``busy``: closed until an instant, or full), NotFound (a task that is not there or not the
+        caller's), IllegalMove (a task that takes no message now), BadInput, KeyConflict, and what a submit raises."""
+        if message.get("taskId"):
+            return self._go_on(caller, agent, message)
+        return self._begin(caller, agent, message, key or _key_of(message))
+
+    def _begin(self, caller: Caller, agent: Agent, message: Mapping[str, Any], key: str | None) -> Started:
+        patient = message.get("metadata", {}).get(_QUEUED) is True
+        files = _files(message)
+        if not agent.open.open and not patient:
+            raise _busy(agent, agent.open.reason, agent.open.until)
+        for other in message.get("referenceTaskIds", ()):
+            try:
+                self._board.find(other, caller.principal.id, agent.principal.id)
+            except NotFound:
+                raise BadInput("a task that it refers to is not known", field="referenceTaskIds") from None
+        verb = verbs.Submit(
+            title=a2a_text.title_of(message, caller.principal.name),
+            to=agent.card.name,
+            description=a2a_text.description_of(message),
+            refs=tuple(p["url"] for p in message["parts"] if str(p.get("url", "")).startswith(("https:", "http:")))[
+                :50
+            ],
+            priority=3 if not agent.direct and not patient else 0,
+            key=None if key is None else f"a2a/{agent.card.name}/{key}",
+        )
+        new = self._submitting.prepared(caller, verb, agent.queue)
+        if key is not None:
+            new = replace(new, body_hash=a2a_text.hash_of(agent.card.name, message))
+        opening = _opening(agent, message)
+        limits = self._desk.rules.limits
+        started: Started | None = None
+        if agent.direct and agent.open.open and new.hold is None:
+            try:
+                started = self._board.start(new, caller.stamp(), limits, opening, agent.stamp, agent.want())
+            except Refused as error:
+                if error.facts.get("rule") != "concurrency":
+                    raise
+                if not patient:
+                    raise _busy(agent, "all its places are taken", None) from None
+        if started is None:
+            started = self._board.queue(new, caller.stamp(), limits, opening)
+        if started.created and files:
+            for name, data in files:
+                sha256 = self._desk.files.put(data)
+                self._desk.board.attach(started.seen.task_id, name, len(data), sha256, caller.stamp(), None)
+        return started
+
+    def _go_on(self, caller: Caller, agent: Agent, message: Mapping[str, Any]) -> Started:
+        seen = self.find(caller, agent, str(message["taskId"]))
+        if message.get("contextId") not in (None, "", seen.context):
+            raise BadInput("that task belongs to another context", field="contextId")
+        if seen.state not in INTERRUPTED:
+            done = seen.state in TERMINAL
+            raise IllegalMove(
+                "that task has ended" if done else "that task is being worked on",
+                next="begin a new task in its context" if done else "wait until it asks, or cancel it",
+            )
+        policy.refuse_in_run(caller, "answering a question")
+        whole = {**message, "contextId": seen.context}
+        direct = agent.direct and agent.open.open
+        claimed = self._board.proceed(
+            seen,
+            a2a_text.text_of(message),
+            whole,
+            caller.stamp(),
+            agent.stamp if direct else None,
+            agent.want() if direct else None,
+        )
+        return Started(seen=self.find(caller, agent, seen.id), claimed=claimed, created=False)
+
+    def withdraw(self, caller: Caller, agent: Agent, seen: Seen) -> bool:
+        """Nobody came for it in time: it is rejected, unless somebody just did."""
+        return self._board.withdraw(seen.task_id, caller.stamp(), f"no idle place at {agent.card.name}")
+
+    # -- looking -------------------------------------------------------------------------------------
+
+    def find(self, caller: Caller, agent: Agent, a2a_id: str) -> Seen:
+        """Raises NotFound for a task that is not there, is not the caller's, or is no task."""
+        if not a2a_id or len(a2a_id) > _LONGEST_ID:
+            raise not_found("task")
+        seen = self._board.find(a2a_id, caller.principal.id, agent.principal.id)
+        if seen.state is None:
+            raise not_found("task")
+        return seen
+
+    def again(self, seen: Seen) -> Seen:
+        """The same as it is now, a direct message included."""
+        return self._board.find(seen.id, seen.owner_id, seen.agent_id)
+
+    def finished(self, seen: Seen, task: Task) -> Seen:
+        """The same after this finish, where its run has told nothing else."""
+        return self._board.finished(seen, task)
+
+    def told(self, a2a_id: str, after: int) -> list[Told]:
+        return self._board.told(a2a_id, after)
+
+    def listed(self, asked: Asked) -> tuple[list[Seen], int]:
+        return self._board.list(asked)
+
+    def ends(self, a2a_ids: list[str]) -> dict[str, Any]:
+        return dict(self._board.ends(a2a_ids))
+
+    def task(self, seen: Seen, *, history: int | None = None, artifacts: bool = True) -> dict[str, Any]:
+        """A2A's Task."""
+        return a2a_text.task_of(seen, history=history, artifacts=artifacts, fill=self.fill)
+
+    def fill(self, sha256: str, name: str) -> str | None:
+        try:
+            data = self._desk.files.get(sha256)
+        except NotFound:
+            return None
+        return base64.b64encode(data).decode() if len(data) <= _FILLED else None
+
+    # -- ending --------------------------------------------------------------------------------------
+
+    def cancel(self, caller: Caller, agent: Agent, a2a_id: str) -> Seen:
+        """Raises IllegalMove for a task that has ended."""
+        seen = self.find(caller, agent, a2a_id)
+        if seen.state in TERMINAL or not seen.current:
+            raise IllegalMove("that task has ended")
+        self._call(caller, verbs.Cancel(task=seen.task_id, note="cancelled over A2A"))
+        return self.find(caller, agent, a2a_id)
+
+    # -- for the runs --------------------------------------------------------------------------------
+
+    def tell(self, claimed: Claimed, a2a_id: str, updates: list[Mapping[str, Any]]) -> bool:
+        return self._board.tell(claimed.fence, a2a_id, updates) > 0
+
+    def reply(self, agent: Agent, claimed: Claimed, a2a_id: str, message: Mapping[str, Any]) -> bool:
+        text = a2a_text.text_of(message)[: self._desk.rules.note // 4]
+        return self._board.reply(claimed.fence, agent.stamp, a2a_id, message, text)
+
+    def thread(self, agent: Agent, claimed: Claimed) -> tuple[Entry, ...]:
+        """What was said on the task, for its next run; of a task's first run there is nothing yet."""
+        if claimed.task.epoch <= 1:
+            return ()
+        thread: Any = self._call(agent.caller, verbs.Show(task=claimed.task.id))
+        return tuple(thread.entries)
+
+    def persona(self, card: AgentCard) -> str:
+        return self._desk.cards.persona(card)
+
+    def now(self) -> datetime:
+        return self._desk.board.now()
+
+    def counted(self, card: AgentCard) -> bool:
+        """Whether its runs are counted against a quota."""
+        return bool(card.windows) or card.cost is not Cost.LOCAL
+
+
+def is_queued(seen: Seen) -> bool:
+    """Nobody has begun it."""
+    return seen.status == Status.READY.value
+
+
+def _opening(agent: Agent, message: Mapping[str, Any]) -> Opening:
+    a2a_id = str(uuid.uuid4())
+    context = message.get("contextId") or str(uuid.uuid4())
+    if len(context) > _LONGEST_ID:
+        raise BadInput(f"a context's id has at most {_LONGEST_ID} characters", field="contextId")
+    whole = {**message, "taskId": a2a_id, "contextId": context}
+    return Opening(id=a2a_id, context=context, agent_id=agent.principal.id, message=whole)
+
+
+def _key_of(message: Mapping[str, Any]) -> str | None:
+    key = message.get("metadata", {}).get(_KEY)
+    if key is None:
+        return None
+    if not isinstance(key, str) or not key or len(key) > _LONGEST_ID:
+        raise BadInput(f"an idempotency key is a text of 1 to {_LONGEST_ID} characters", field=_KEY)
+    return key
+
+
+def _files(message: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+    """The files in it, with plain names."""
+    found: list[tuple[str, bytes]] = []
+    for part in message["parts"]:
+        if "raw" not in part:
+            continue
+        try:
+            data = base64.b64decode(part["raw"])
+        except (binascii.Error, ValueError):
+            raise BadInput("a file's bytes are not base64", field="raw") from None
+        name = "".join(c for c in str(part.get("filename", "")) if c.isprintable() and c not in "/\\")[:200].strip(". ")
+        found.append((name or f"file-{len(found) + 1}", data))
+    if len(found) > _FILES:
+        raise BadInput(f"a message carries at most {_FILES} files", field="parts", limit=_FILES)
+    return found
+
+
+def _busy(agent: Agent, reason: str, until: datetime | None) -> Unavailable:
+    soon = None if until is None else until.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Unavailable(
+        f"{agent.card.name} takes no work now: {reason or 'it is closed'}",
+        next=f'come again later, or send it with metadata {{"{_QUEUED}": true}} to have it wait in its queue',
+        until=soon,
+        busy=True,
+        sent=False,
+    )

@@ -1,0 +1,152 @@
+"""The addresses to be told, and what is still to be told there, on PostgreSQL.
+
+A trigger puts each event of a task into the outbox of its addresses, in the event's own transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any, Final
+
+from taskfabric.db.pool import Connection, Database
+from taskfabric.domain.errors import not_found
+from taskfabric.ports.push import Delivery, PushConfig, Secrets
+from taskfabric.stores.vault import Vault
+
+_CONFIG: Final = "c.id, c.a2a_id, c.owner_id, c.url, c.scheme, c.has_token, c.has_credentials"
+# The task's row is the lock, so that many calls at once do not go beyond what one task may have.
+_LOCK: Final = "SELECT true FROM a2a_tasks WHERE id = %s FOR NO KEY UPDATE"
+_COUNT: Final = "SELECT count(*) FILTER (WHERE id <> %s) FROM push_configs WHERE a2a_id = %s AND owner_id = %s"
+_PUT: Final = """
+INSERT INTO push_configs (a2a_id, owner_id, id, url, scheme, sealed, has_token, has_credentials)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (a2a_id, owner_id, id) DO UPDATE SET url = excluded.url, scheme = excluded.scheme, sealed = excluded.sealed,
+       has_token = excluded.has_token, has_credentials = excluded.has_credentials, given_up = NULL
+"""
+# Only the first of each address: the others wait for it, and rest with it. Who takes the first puts off all of them.
+_DUE: Final = f"""
+WITH head AS (
+    SELECT o.config, o.n FROM push_outbox o
+     WHERE o.due <= fabric_now()
+       AND NOT EXISTS (SELECT FROM push_outbox b WHERE b.config = o.config AND b.n < o.n)
+     ORDER BY o.due, o.config LIMIT %s FOR UPDATE SKIP LOCKED),
+kept AS (
+    UPDATE push_outbox o SET due = fabric_now() + interval '1 minute' FROM head h WHERE o.config = h.config
+    RETURNING o.config, o.n, o.attempts)
+SELECT c.number, {_CONFIG}, c.sealed, k.n, k.attempts, e.body
+  FROM head h JOIN kept k ON k.config = h.config AND k.n = h.n
+  JOIN push_configs c ON c.number = h.config
+  JOIN a2a_events e ON e.a2a_id = c.a2a_id AND e.n = h.n
+"""
+_TOLD: Final = """
+WITH gone AS (DELETE FROM push_outbox WHERE config = %(config)s AND n = %(n)s)
+UPDATE push_outbox SET due = fabric_now() WHERE config = %(config)s AND n > %(n)s
+"""
+_FAILED: Final = """
+UPDATE push_outbox SET due = %(again)s, attempts = attempts + (n = %(n)s)::integer WHERE config = %(config)s
+"""
+_GIVE_UP: Final = """
+WITH gone AS (DELETE FROM push_outbox WHERE config = %(config)s)
+UPDATE push_configs SET given_up = %(why)s WHERE number = %(config)s
+"""
+
+
+class PushRows:
+    """Implements ``ports.push.PushStore``."""
+
+    def __init__(self, database: Database, vault: Vault) -> None:
+        self._db = database
+        self._vault = vault
+
+    def put(self, config: PushConfig, secrets: Secrets, most: int) -> bool:
+        sealed = self._sealed(config, secrets)
+
+        def work(conn: Connection) -> bool:
+            if conn.execute(_LOCK, (config.a2a_id,)).fetchone() is None:
+                raise not_found("task")
+            row = conn.execute(_COUNT, (config.id, config.a2a_id, config.owner_id)).fetchone()
+            assert row is not None
+            if row[0] >= most:
+                return False
+            conn.execute(
+                _PUT,
+                (
+                    config.a2a_id,
+                    config.owner_id,
+                    config.id,
+                    config.url,
+                    config.scheme,
+                    sealed,
+                    config.has_token,
+                    config.has_credentials,
+                ),
+            )
+            return True
+
+        return self._db.retrying(work)
+
+    def find(self, a2a_id: str, owner_id: int) -> list[PushConfig]:
+        with self._db.connection() as conn:
+            rows = conn.execute(
+                f"SELECT {_CONFIG} FROM push_configs c WHERE a2a_id = %s AND owner_id = %s ORDER BY number",
+                (a2a_id, owner_id),
+            ).fetchall()
+        return [_config(row) for row in rows]
+
+    def drop(self, a2a_id: str, owner_id: int, config_id: str) -> bool:
+        with self._db.connection() as conn:
+            gone = conn.execute(
+                "DELETE FROM push_configs WHERE a2a_id = %s AND owner_id = %s AND id = %s",
+                (a2a_id, owner_id, config_id),
+            )
+        return gone.rowcount > 0
+
+    def due(self, limit: int) -> list[Delivery]:
+        with self._db.transaction() as conn:
+            rows = conn.execute(_DUE, (limit,)).fetchall()
+        return [self._delivery(row) for row in rows]
+
+    def told(self, delivery: Delivery) -> None:
+        with self._db.connection() as conn:
+            conn.execute(_TOLD, {"config": delivery.number, "n": delivery.n})
+
+    def failed(self, delivery: Delivery, again: datetime) -> None:
+        with self._db.connection() as conn:
+            conn.execute(_FAILED, {"config": delivery.number, "n": delivery.n, "again": again})
+
+    def give_up(self, delivery: Delivery, why: str) -> None:
+        with self._db.connection() as conn:
+            conn.execute(_GIVE_UP, {"config": delivery.number, "why": why[:500]})
+
+    def _sealed(self, config: PushConfig, secrets: Secrets) -> bytes | None:
+        if not secrets.token and not secrets.credentials:
+            return None
+        text = json.dumps({"token": secrets.token, "credentials": secrets.credentials})
+        return self._vault.seal(text.encode(), _bond(config))
+
+    def _delivery(self, row: tuple[Any, ...]) -> Delivery:
+        number, *face, sealed, n, attempts, body = row
+        config = _config(tuple(face))
+        secrets: Secrets | None = Secrets()
+        if sealed is not None:
+            opened = self._vault.open(bytes(sealed), _bond(config))
+            secrets = None if opened is None else Secrets(**json.loads(opened))
+        return Delivery(number=number, config=config, n=n, attempts=attempts, secrets=secrets, body=body)
+
+
+def _bond(config: PushConfig) -> str:
+    return f"push:{config.a2a_id}:{config.owner_id}:{config.id}:{config.url}"
+
+
+def _config(row: tuple[Any, ...]) -> PushConfig:
+    id_, a2a_id, owner_id, url, scheme, has_token, has_credentials = row
+    return PushConfig(
+        id=id_,
+        a2a_id=a2a_id,
+        owner_id=owner_id,
+        url=url,
+        scheme=scheme,
+        has_token=has_token,
+        has_credentials=has_credentials,
+    )

@@ -1,0 +1,409 @@
+"""``/agents/NAME``: one HTTP request of A2A in, its answer or its stream out.
+
+A credential first, then the agent, then the call: who may not address an agent cannot tell it from one that is not
+there. A send runs in a thread of the crew from the start on the board to the end; everything else is one bounded call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from a2a.utils import errors as sdk
+from starlette.types import Receive, Scope, Send
+
+from taskfabric.domain.errors import (
+    BadInput,
+    FabricError,
+    NotAuthenticated,
+    NotFound,
+    Refused,
+    Unavailable,
+    not_found,
+)
+from taskfabric.domain.status import A2AState
+from taskfabric.ports.a2a import INTERRUPTED, TERMINAL, Seen, Started
+from taskfabric.services.a2a import A2A
+from taskfabric.services.hallway import Hallway
+from taskfabric.settings import A2A as Rules
+from taskfabric.surfaces.a2a import wire
+from taskfabric.surfaces.a2a.operations import Operations, Visit
+from taskfabric.surfaces.a2a.runs import Runs
+from taskfabric.surfaces.a2a.streams import Streams
+from taskfabric.surfaces.a2a.watch import Watch
+from taskfabric.surfaces.answers import (
+    Header,
+    TooLarge,
+    content_length,
+    error_headers,
+    header,
+    read_body,
+    send_bytes,
+    send_error,
+    status_of,
+    until_gone,
+)
+from taskfabric.surfaces.auth import Door, Presented
+from taskfabric.surfaces.fabric_rpc.procedures import incident
+from taskfabric.surfaces.threads import Pool
+
+_SMALL: Final = 64 * 1024  # bytes that are read from somebody whose credential was not looked at yet
+_SENDING: Final = 60.0  # seconds that a client has to send its body
+_QUICK: Final = 0.25  # seconds for which a wait looks at nothing but the run's own end
+
+
+@dataclass(slots=True, kw_only=True)
+class _Ticket:
+    """What a sender waits for: that the task is there, and that its run in this server is over."""
+
+    begun: asyncio.Future[tuple[Visit, Started]]
+    ended: asyncio.Future[Seen | None]  # None: somebody else works on it
+
+
+class Endpoint:
+    """The calls of all agents, as an ASGI application below ``/agents``."""
+
+    def __init__(
+        self,
+        a2a: A2A,
+        hallway: Hallway,
+        *,
+        door: Door,
+        pool: Pool,
+        runs: Runs,
+        watch: Watch,
+        operations: Operations,
+        rules: Rules,
+    ) -> None:
+        self._a2a = a2a
+        self._hallway = hallway
+        self._door = door
+        self._pool = pool
+        self._runs = runs
+        self._watch = watch
+        self._operations = operations
+        self._rules = rules
+        self._streams = Streams(a2a, pool=pool, watch=watch, most=rules.streams)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, *, name: str, url: str) -> None:
+        shown: Presented = scope["fabric.presented"]
+
+        def let_in() -> Visit:
+            caller = self._door.admit(shown)
+            return Visit(caller=caller, agent=self._a2a.agent(caller, name), url=url)
+
+        id_: wire.Id = None
+        try:
+            if scope["method"] != "POST":
+                await self._pool.run(let_in)
+                await send_error(send, BadInput("calls of A2A are sent by POST"), status=405)
+                return
+            raw = await self._body(scope, receive, let_in)
+            call = wire.read(raw, _version(scope), name, depth=self._rules.depth)
+            id_ = call.id
+            if not call.answered:
+                await self._pool.run(let_in)
+                await send_bytes(send, 204, b"")
+            elif call.method in wire.SENDING:
+                await self._send(call, let_in, _key(scope), receive, send)
+            elif call.method in wire.STREAMING:
+                await self._subscribe(call, let_in, scope, receive, send)
+            else:
+                answer = await self._pool.run(lambda: self._answered(let_in(), call))
+                await send_bytes(send, 200, answer)
+        except wire.WireError as refused:
+            await self._refuse(let_in, refused, send)
+        except TooLarge:
+            error = sdk.InvalidRequestError(f"The request is larger than {self._rules.body_limit} bytes")
+            await send_bytes(send, 413, wire.refusal(None, error), error_headers(None, 413))
+        except TimeoutError:
+            await send_error(send, BadInput(f"the body did not come within {_SENDING:g} s"), status=408)
+        except ConnectionError:  # nobody is there to be answered
+            return
+        except sdk.A2AError as error:
+            await send_bytes(send, 200, wire.refusal(id_, error))
+        except FabricError as error:
+            await _send_fabric(send, id_, error)
+
+    async def _body(self, scope: Scope, receive: Receive, let_in: Callable[[], Visit]) -> bytes:
+        announced = content_length(scope)
+        if announced is None or announced > _SMALL:
+            await self._pool.run(let_in)
+        async with asyncio.timeout(_SENDING):
+            raw = await read_body(scope, receive, self._rules.body_limit)
+        kind = (header(scope, b"content-type") or b"").partition(b";")[0].strip().lower()
+        if kind not in (b"application/json", b"application/a2a+json"):
+            raise wire.WireError(sdk.ContentTypeNotSupportedError("Send application/json"), status=415)
+        return raw
+
+    async def _refuse(self, let_in: Callable[[], Visit], refused: wire.WireError, send: Send) -> None:
+        """Nobody learns anything about his call before he has shown who he is."""
+        try:
+            await self._pool.run(let_in)
+        except FabricError as error:
+            await _send_fabric(send, None, error)
+            return
+        await send_bytes(send, refused.status, wire.refusal(refused.id, refused.error))
+
+    def _answered(self, visit: Visit, call: wire.Call) -> bytes:
+        """In a thread: the answer to a call that is neither a send nor a stream."""
+        try:
+            got = self._hallway.noted(visit.caller, f"a2a.{call.method}", lambda: self._operations.answer(visit, call))
+            return wire.result(call.id, got)
+        except sdk.A2AError as error:
+            return wire.refusal(call.id, error)
+        except (Refused, Unavailable, NotAuthenticated):
+            raise
+        except FabricError as error:
+            return wire.refusal(call.id, wire.translated(error) or sdk.InternalError())
+        except Exception as error:
+            return wire.refusal(call.id, _incident(error, call.method))
+
+    # -- sending -------------------------------------------------------------------------------------
+
+    async def _send(
+        self, call: wire.Call, let_in: Callable[[], Visit], key: str | None, receive: Receive, send: Send
+    ) -> None:
+        streams = call.method in wire.STREAMING
+        if streams and not self._rules.streaming:
+            await self._pool.run(let_in)
+            raise sdk.UnsupportedOperationError("This agent does not stream")
+        ticket = self._begin(call, let_in, key)
+        wish = call.params.configuration
+        history = wish.history_length if wish.HasField("history_length") else None
+        if not streams and not wish.return_immediately:
+            # Most runs of this kind are short: then there is nothing else to look at.
+            done, _ = await asyncio.wait((ticket.ended,), timeout=_QUICK)
+            if done and (quick := ticket.ended.result()) is not None and _over(quick):
+                await send_bytes(send, 200, wire.result(call.id, await self._shape(quick, history)))
+                return
+        visit, started = await ticket.begun
+        if streams:
+            await self._streams.serve(call.id, let_in, visit, started.seen, 0, receive, send, sending=True)
+            return
+        if wish.return_immediately:
+            seen = started.seen if started.created else await self._pool.run(lambda: self._a2a.again(started.seen))
+        else:
+            gone = asyncio.create_task(until_gone(receive))
+            ended = asyncio.create_task(self._waited(visit, started, ticket))
+            await asyncio.wait((gone, ended), return_when=asyncio.FIRST_COMPLETED)
+            gone.cancel()
+            if not ended.done():  # whoever hangs up does not stop the work
+                ended.cancel()
+                return
+            seen = ended.result()
+        await send_bytes(send, 200, wire.result(call.id, await self._shape(seen, history)))
+
+    async def _shape(self, seen: Seen, history: int | None) -> dict[str, Any]:
+        """The answer of a send: the task, or the message that an agent gave instead."""
+        if seen.state is None:
+            return {"message": seen.told[-1].body["message"]}
+        if any(told.kind == "artifact" and _has_file(told.body) for told in seen.told):
+            return {"task": await self._pool.run(lambda: self._a2a.task(seen, history=history))}
+        return {"task": self._a2a.task(seen, history=history)}
+
+    def _begin(self, call: wire.Call, let_in: Callable[[], Visit], key: str | None) -> _Ticket:
+        loop = asyncio.get_running_loop()
+        ticket = _Ticket(begun=loop.create_future(), ended=loop.create_future())
+        for future in (ticket.begun, ticket.ended):
+            future.add_done_callback(_consumed)
+        message = wire.said(call)
+        inline = call.params.configuration.task_push_notification_config
+        push = wire.shape(inline) if inline.url else None
+
+        def job() -> None:
+            try:
+                visit = let_in()
+                self._check_modes(call)
+
+                def start() -> Started:
+                    return self._hallway.noted(visit.caller, "a2a.send", lambda: self._start(visit, message, key, push))
+
+                def told(started: Started) -> None:
+                    _settle(loop, ticket.begun, (visit, started))
+
+                got = self._runs.begin(visit.agent, start, told)
+                _settle(loop, ticket.ended, got if isinstance(got, Seen) else None)
+            except BaseException as error:
+                fault = error if isinstance(error, FabricError | sdk.A2AError) else _incident(error, call.method)
+                _fail(loop, ticket.begun, fault)
+                _fail(loop, ticket.ended, fault)
+
+        self._runs.crew.do(job)
+        return ticket
+
+    def _start(self, visit: Visit, message: Mapping[str, Any], key: str | None, push: dict[str, Any] | None) -> Started:
+        """In a thread. What is wrong with the push config is found before anything is done."""
+        if push is not None:
+            self._operations.pushing().check(push)
+        started = self._a2a.send(visit.caller, visit.agent, message, key)
+        if push is not None and (started.created or message.get("taskId")):
+            self._operations.pushing().create(started.seen.id, visit.caller.principal.id, push)
+        return started
+
+    def _check_modes(self, call: wire.Call) -> None:
+        """Raises ContentTypeNotSupported for a part of a kind that is not taken."""
+        taken = [mode.strip().lower() for mode in self._rules.input_modes.split(",")]
+        parts = call.params.message.parts
+        if len(parts) > self._rules.parts:
+            raise sdk.InvalidParamsError(f"A message has at most {self._rules.parts} parts")
+        for part in parts:
+            kind = part.media_type.partition(";")[0].strip().lower()
+            if kind and not any(
+                mode in ("*/*", kind) or (mode.endswith("/*") and kind.startswith(mode[:-1])) for mode in taken
+            ):
+                raise sdk.ContentTypeNotSupportedError("A part is of a kind that this agent does not take")
+
+    async def _waited(self, visit: Visit, started: Started, ticket: _Ticket) -> Seen:
+        """The task when it has ended or asks, or as it is when the wait is over."""
+        deadline = time.monotonic() + self._rules.wait_cap.total_seconds()
+        direct = started.claimed is not None or visit.agent.direct or not started.created
+        pickup = deadline if direct else min(deadline, time.monotonic() + self._rules.pickup.total_seconds())
+        patient = _told_first(started).get("metadata", {}).get("fabric/queue") is True
+        seen = started.seen
+        with self._watch.looking(seen.id, seen.task_id, seen.seq) as lookout:
+            while True:
+                seen = await self._pool.run(lambda: self._a2a.again(started.seen))
+                if _over(seen) or self._watch.stopped or time.monotonic() >= deadline:
+                    return seen
+                waits = seen.state is A2AState.SUBMITTED and not patient
+                if waits and time.monotonic() >= pickup and not direct:
+                    if await self._pool.run(lambda: self._a2a.withdraw(visit.caller, visit.agent, started.seen)):
+                        raise Unavailable(
+                            f"{visit.agent.card.name} has no idle place",
+                            next="come again later, or let it wait in its queue",
+                            busy=True,
+                            sent=False,
+                        )
+                    pickup = deadline
+                lookout.seq = seen.seq
+                await lookout.news(max(0.01, (pickup if waits else deadline) - time.monotonic()))
+
+    # -- streams -------------------------------------------------------------------------------------
+
+    async def _subscribe(
+        self, call: wire.Call, let_in: Callable[[], Visit], scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        visit = await self._pool.run(let_in)
+        if not self._rules.streaming:
+            raise sdk.UnsupportedOperationError("This agent does not stream")
+        seen = await self._pool.run(lambda: self._a2a.find(visit.caller, visit.agent, call.params.id))
+        after = _last_event(scope, seen.id)
+        if seen.state in TERMINAL and after is None:
+            raise sdk.UnsupportedOperationError("That task has ended")
+        await self._streams.serve(call.id, let_in, visit, seen, after, receive, send, sending=False)
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def _over(seen: Seen) -> bool:
+    return seen.state is None or seen.state in TERMINAL or seen.state in INTERRUPTED
+
+
+def _has_file(body: Mapping[str, Any]) -> bool:
+    """Whether bytes are to be read for this artifact."""
+    return any("metadata" in part for part in body["artifactUpdate"]["artifact"].get("parts", ()))
+
+
+def _told_first(started: Started) -> Mapping[str, Any]:
+    message: Mapping[str, Any] = next((t.body["message"] for t in started.seen.told if t.kind == "message"), {})
+    return message
+
+
+def _version(scope: Scope) -> str | None:
+    """The protocol's version that the caller speaks: a header, or, as the protocol allows, in the query."""
+    found = header(scope, b"a2a-version")
+    if found is not None:
+        return str(found.decode("latin-1").strip())
+    if not scope["query_string"]:
+        return None
+    query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=20)
+    named = query.get("A2A-Version")
+    return str(named[0]) if named else None
+
+
+def _key(scope: Scope) -> str | None:
+    found = header(scope, b"idempotency-key")
+    if found is None:
+        return None
+    key = found.decode("latin-1").strip()
+    if not key or len(key) > 128 or not key.isprintable() or not key.isascii():
+        raise sdk.InvalidParamsError("Idempotency-Key is 1 to 128 characters of ASCII")
+    return key
+
+
+def _last_event(scope: Scope, a2a_id: str) -> int | None:
+    """The number of the last event that a reader has, if he resumes."""
+    found = header(scope, b"last-event-id")
+    if found is None:
+        return None
+    if not found.isdigit() or len(found) > 9:
+        raise sdk.InvalidParamsError("Last-Event-ID is not one of ours")
+    return int(found)
+
+
+def _incident(error: BaseException, method: str) -> sdk.A2AError:
+    """A fault of ours: the log has the whole, the caller a number to ask for."""
+    return sdk.InternalError(incident(error, f"a2a {method}").error.message)
+
+
+async def _send_fabric(send: Send, id_: wire.Id, error: FabricError) -> None:
+    """An error that is a matter of HTTP, or the protocol's own for it."""
+    match error:
+        case NotAuthenticated():
+            await send_error(send, error)
+        case NotFound() if error.message == not_found("agent").message:
+            await send_error(send, error)
+        case Refused():
+            await send_error(send, error)
+        case Unavailable():
+            after: list[Header] = [(b"retry-after", b"%d" % _seconds(error))]
+            await send_bytes(send, 503, wire.busy(id_, error), after)
+        case _:
+            translated = wire.translated(error)
+            if translated is None:
+                await send_error(send, error, status=status_of(error))
+            else:
+                await send_bytes(send, 200, wire.refusal(id_, translated))
+
+
+def _seconds(error: Unavailable) -> int:
+    """Until when it is worth coming again, in seconds."""
+    from datetime import UTC, datetime
+
+    until = error.facts.get("until")
+    if not isinstance(until, str):
+        return 5
+    left = (datetime.fromisoformat(until) - datetime.now(UTC)).total_seconds()
+    return max(1, min(86_400, round(left)))
+
+
+def _consumed(future: asyncio.Future[Any]) -> None:
+    """Whoever waited may be gone: then its error is nobody's."""
+    if not future.cancelled():
+        future.exception()
+
+
+def _set(future: asyncio.Future[Any], value: object) -> None:
+    if future.done():
+        return
+    if isinstance(value, Exception):
+        future.set_exception(value)
+    else:
+        future.set_result(value)
+
+
+def _settle(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], value: object) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(_set, future, value)
+
+
+def _fail(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], error: Exception) -> None:
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(_set, future, error)

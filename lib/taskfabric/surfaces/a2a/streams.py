@@ -1,0 +1,135 @@
+"""What is told of a task, as server-sent events with numbers: whoever was cut off goes on where he was."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import orjson
+from starlette.types import Receive, Send
+
+from taskfabric.domain.errors import FabricError, Unavailable
+from taskfabric.domain.status import A2AState
+from taskfabric.ports.a2a import INTERRUPTED, TERMINAL, Seen, Told
+from taskfabric.services import a2a_text
+from taskfabric.services.a2a import A2A
+from taskfabric.surfaces.a2a import wire
+from taskfabric.surfaces.a2a.operations import Visit
+from taskfabric.surfaces.a2a.watch import Watch
+from taskfabric.surfaces.answers import until_gone
+from taskfabric.surfaces.events import HEADERS, HEARTBEAT
+from taskfabric.surfaces.threads import Pool
+
+log = logging.getLogger(__name__)
+
+_SLOW: Final = 60.0  # seconds that a reader may take for one piece
+
+
+class Streams:
+    """The open streams; ``most`` of one principal at once."""
+
+    def __init__(self, a2a: A2A, *, pool: Pool, watch: Watch, most: int) -> None:
+        self._a2a = a2a
+        self._pool = pool
+        self._watch = watch
+        self._most = most
+        self._open: Counter[int] = Counter()  # by principal
+
+    async def serve(
+        self,
+        id_: wire.Id,
+        let_in: Callable[[], Visit],
+        visit: Visit,
+        seen: Seen,
+        after: int | None,
+        receive: Receive,
+        send: Send,
+        *,
+        sending: bool,
+    ) -> None:
+        """Until the task has ended, for a sender also until it asks. Raises Unavailable beyond the bound."""
+        me = visit.caller.principal.id
+        if self._open[me] >= self._most:
+            raise Unavailable(f"{self._most} streams are open already", next="close one", busy=True)
+        self._open[me] += 1
+        stream = asyncio.create_task(self._events(id_, let_in, seen, after, send, sending=sending))
+        gone = asyncio.create_task(until_gone(receive))
+        try:
+            await asyncio.wait({stream, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if stream.done():
+                stream.result()
+        except (TimeoutError, ConnectionError):
+            log.info("stream ended: its reader is too slow task=%s", seen.id)
+        finally:
+            stream.cancel()
+            gone.cancel()
+            self._open[me] -= 1
+            if not self._open[me]:
+                del self._open[me]
+
+    async def _events(
+        self, id_: wire.Id, let_in: Callable[[], Visit], seen: Seen, after: int | None, send: Send, *, sending: bool
+    ) -> None:
+        """The task as it is, then what is told of it; from ``after`` on where a reader resumes. Who he is is asked
+        again for each piece: a revoked credential ends its streams."""
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        with self._watch.looking(seen.id, seen.task_id, seen.seq) as lookout:
+            last = seen.seq if after is None or sending else after
+            if after is None or sending:
+                await _write(send, _event(id_, last, {"task": await self._pool.run(lambda: self._a2a.task(seen))}))
+            while True:
+                try:
+                    told = await self._pool.run(partial(self._news, let_in, seen.id, last))
+                except Unavailable:
+                    told = []  # it goes on when the board is back
+                except FabricError as error:
+                    await _write(send, b"event: error\ndata: " + orjson.dumps(error.to_json()) + b"\n\n")
+                    return
+                block, over = self._block(id_, told, sending=sending)
+                last = told[-1].n if told else last
+                lookout.seq = last
+                if block:
+                    await _write(send, block)
+                if over or self._watch.stopped:
+                    await send({"type": "http.response.body", "body": b""})
+                    return
+                if not await lookout.news(HEARTBEAT):
+                    await _write(send, b": still here\n\n")
+
+    def _news(self, let_in: Callable[[], Visit], a2a_id: str, after: int) -> list[Told]:
+        let_in()
+        return self._a2a.told(a2a_id, after)
+
+    def _block(self, id_: wire.Id, told: list[Told], *, sending: bool) -> tuple[bytes, bool]:
+        """The events of one piece, and whether it is the last one."""
+        pieces: list[bytes] = []
+        over = False
+        for one in told:
+            if one.kind == "message":
+                if one.body["message"]["role"] == "ROLE_AGENT":  # a direct message: there is no task
+                    pieces.append(_event(id_, one.n, one.body))
+                    over = True
+                continue
+            body = one.body
+            if "artifactUpdate" in body:
+                update = body["artifactUpdate"]
+                body = {"artifactUpdate": {**update, "artifact": a2a_text.filled(update["artifact"], self._a2a.fill)}}
+            pieces.append(_event(id_, one.n, body))
+            if "statusUpdate" in body:
+                state = A2AState(body["statusUpdate"]["status"]["state"])
+                over = state in TERMINAL or (sending and state in INTERRUPTED)
+        return b"".join(pieces), over
+
+
+def _event(id_: wire.Id, n: int, body: Mapping[str, Any]) -> bytes:
+    return b"id: %d\ndata: %b\n\n" % (n, orjson.dumps({"jsonrpc": "2.0", "id": id_, "result": body}))
+
+
+async def _write(send: Send, body: bytes) -> None:
+    """Raises TimeoutError for a reader who does not read."""
+    async with asyncio.timeout(_SLOW):
+        await send({"type": "http.response.body", "body": body, "more_body": True})

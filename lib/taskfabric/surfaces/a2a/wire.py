@@ -1,0 +1,314 @@
+"""The wire of A2A v1.0 over JSON-RPC: the SDK's messages, required fields and error table, read strictly.
+
+What would be stored and then break every reader (a number that is none, a key twice, a part without content, a
+word that no enum knows) is refused before anything is done.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from a2a.types import a2a_pb2 as pb
+from a2a.utils import errors as sdk
+from a2a.utils.error_handlers import build_error_details
+from a2a.utils.proto_utils import validate_proto_required_fields
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.message import Message
+
+from taskfabric.domain.errors import (
+    BadInput,
+    FabricError,
+    IllegalMove,
+    KeyConflict,
+    NotFound,
+)
+
+Id = str | int | None
+
+METHODS: Final[Mapping[str, type[Message]]] = {
+    "SendMessage": pb.SendMessageRequest,
+    "SendStreamingMessage": pb.SendMessageRequest,
+    "GetTask": pb.GetTaskRequest,
+    "ListTasks": pb.ListTasksRequest,
+    "CancelTask": pb.CancelTaskRequest,
+    "SubscribeToTask": pb.SubscribeToTaskRequest,
+    "CreateTaskPushNotificationConfig": pb.TaskPushNotificationConfig,
+    "GetTaskPushNotificationConfig": pb.GetTaskPushNotificationConfigRequest,
+    "ListTaskPushNotificationConfigs": pb.ListTaskPushNotificationConfigsRequest,
+    "DeleteTaskPushNotificationConfig": pb.DeleteTaskPushNotificationConfigRequest,
+    "GetExtendedAgentCard": pb.GetExtendedAgentCardRequest,
+}
+STREAMING: Final = frozenset({"SendStreamingMessage", "SubscribeToTask"})
+SENDING: Final = frozenset({"SendMessage", "SendStreamingMessage"})
+BUSY: Final = -32000  # of the codes that are left to servers: come again later
+
+_VERSION: Final = re.compile(r"1\.0(\.[0-9]{1,9})?")
+_LONGEST_ID: Final = 256  # characters
+_STATUSES: Final[Mapping[str, int]] = {"TASK_STATE_UNSPECIFIED": 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request that makes sense."""
+
+    id: Id
+    method: str
+    params: Any  # the SDK's message of that method
+    given: dict[str, Any]  # the message of a send as it came
+    answered: bool = True  # False: a notification, which is not carried out
+
+
+class WireError(Exception):
+    """A request that is refused on the wire; ``id`` is its own as far as it could be read."""
+
+    def __init__(self, error: sdk.A2AError, id: Id = None, *, status: int = 200) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.id = id
+        self.status = status
+
+
+def read(raw: bytes, version: str | None, agent: str, *, depth: int) -> Call:
+    """The call. Raises WireError."""
+    body = _json(raw)
+    if not isinstance(body, dict):
+        what = "Batch requests are not supported" if isinstance(body, list) else "A request is an object"
+        raise WireError(sdk.InvalidRequestError(what))
+    id_ = body.get("id")
+    if isinstance(id_, bool) or not isinstance(id_, str | int | None) or (isinstance(id_, int) and abs(id_) >= 2**63):
+        raise WireError(sdk.InvalidRequestError("An id is a string, an integer of 64 bits or null"))
+    if isinstance(id_, str) and not _is_sound(id_):
+        raise WireError(sdk.InvalidRequestError("An id is a text without half of a surrogate pair"))
+    if body.get("jsonrpc") != "2.0":
+        raise WireError(sdk.InvalidRequestError("'jsonrpc' must be exactly '2.0'"), id_)
+    method = body.get("method")
+    if not isinstance(method, str) or not method:
+        raise WireError(sdk.InvalidRequestError("Method is required"), id_)
+    unknown = body.keys() - {"jsonrpc", "id", "method", "params"}
+    if unknown:
+        raise WireError(sdk.InvalidRequestError("A request has jsonrpc, id, method and params, and nothing else"), id_)
+    kind = METHODS.get(method)
+    if kind is None:
+        raise WireError(sdk.MethodNotFoundError(), id_)
+    params = body.get("params", {})
+    try:
+        _check_tree(params, depth)
+        message = _parsed(params, kind)
+        _check_version(version)
+        _check(message, params, agent)
+    except sdk.A2AError as error:
+        raise WireError(error, id_) from None
+    given = params.get("message", {})
+    return Call(id=id_, method=method, params=message, given=given, answered="id" in body)
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        return json.loads(raw.decode(), object_pairs_hook=_object, parse_constant=_no_number)
+    except _Twice:
+        raise WireError(sdk.InvalidParamsError("A name stands twice in one object")) from None
+    except (ValueError, RecursionError):  # not UTF-8, not JSON, nested beyond reading
+        raise WireError(sdk.JSONParseError()) from None
+
+
+class _Twice(Exception):
+    """A name stands twice in one object."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _Twice
+    return found
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _check_tree(value: Any, depth: int) -> None:
+    if depth < 0:
+        raise sdk.InvalidParamsError("The request is nested too deeply")
+    if isinstance(value, dict):
+        for name, item in value.items():
+            _check_text(name)
+            _check_tree(item, depth - 1)
+    elif isinstance(value, list):
+        for item in value:
+            _check_tree(item, depth - 1)
+    elif isinstance(value, str):
+        _check_text(value)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise sdk.InvalidParamsError("A number is not finite")
+    elif isinstance(value, int) and abs(value) >= 2**1000:
+        raise sdk.InvalidParamsError("A number is too large")
+
+
+def _check_text(text: str) -> None:
+    if "\0" in text:
+        raise sdk.InvalidParamsError("A text has the character NUL")
+    if not _is_sound(text):
+        raise sdk.InvalidParamsError("A text has half of a surrogate pair")
+
+
+def _is_sound(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _parsed(params: Any, kind: type[Message]) -> Message:
+    if not isinstance(params, dict):
+        raise sdk.InvalidParamsError("params is an object")
+    try:
+        # Names that a later version may know are passed over.
+        return ParseDict(params, kind(), ignore_unknown_fields=True)
+    except (ParseError, ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
+        field = re.search(r"field (?:'|name )?([A-Za-z_.]+)", str(error))
+        where = f" at {field[1][:60]}" if field else ""
+        raise sdk.InvalidParamsError(f"The params do not fit the method{where}") from None
+
+
+def _check_version(version: str | None) -> None:
+    if version is None or not _VERSION.fullmatch(version):
+        raise sdk.VersionNotSupportedError(
+            "Version not supported: send the header A2A-Version: 1.0", data={"supportedVersions": "1.0"}
+        )
+
+
+def _check(message: Any, params: Mapping[str, Any], agent: str) -> None:
+    """What the SDK's types let pass. Raises an A2AError."""
+    if getattr(message, "tenant", "") not in ("", agent):
+        raise sdk.InvalidParamsError("tenant names another agent")
+    if isinstance(message, pb.SendMessageRequest):
+        # Its own required fields are looked at here: walking over the descriptors costs as much as all the rest.
+        if message.configuration.HasField("task_push_notification_config"):
+            validate_proto_required_fields(message.configuration.task_push_notification_config)
+        _check_message(message.message, params.get("message", {}))
+        _check_length(message.configuration, "history_length")
+        return
+    validate_proto_required_fields(message)
+    if isinstance(message, pb.ListTasksRequest):
+        if message.status == 0 and "status" in params:
+            raise sdk.InvalidParamsError("status is none of the task states")
+        if message.HasField("page_size") and not 1 <= message.page_size <= 100:
+            raise sdk.InvalidParamsError("pageSize lies between 1 and 100")
+        _check_length(message, "history_length")
+    elif isinstance(message, pb.GetTaskRequest):
+        _check_length(message, "history_length")
+
+
+def _check_length(message: Any, field: str) -> None:
+    if message.HasField(field) and getattr(message, field) < 0:
+        raise sdk.InvalidParamsError("historyLength is not negative")
+
+
+def _check_message(message: pb.Message, given: Any) -> None:
+    if not message.message_id or not message.parts:
+        raise sdk.InvalidParamsError("A message has a messageId, a role and parts")
+    for name in (message.message_id, message.context_id, message.task_id, *message.reference_task_ids):
+        if len(name) > _LONGEST_ID:
+            raise sdk.InvalidParamsError(f"An id has at most {_LONGEST_ID} characters")
+    if message.role != pb.ROLE_USER:
+        raise sdk.InvalidParamsError("What is sent has the role ROLE_USER")
+    parts = given.get("parts", [])
+    for part, raw in zip(message.parts, parts, strict=True):
+        which = part.WhichOneof("content")
+        if which is None:
+            raise sdk.InvalidParamsError("A part has text, raw, url or data")
+        if sum(name in raw for name in ("text", "raw", "url", "data")) > 1:
+            raise sdk.InvalidParamsError("A part has one of text, raw, url and data")
+        if which == "raw" and not _is_base64(raw["raw"]):
+            raise sdk.InvalidParamsError("raw is not base64")
+
+
+def _is_base64(text: Any) -> bool:
+    if not isinstance(text, str):
+        return False
+    plain = text.replace("-", "+").replace("_", "/").rstrip("=")
+    try:
+        base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def said(call: Call) -> dict[str, Any]:
+    """The message of a send, in ProtoJSON; the simplest kind as it came, for nothing in it can be written otherwise."""
+    given = call.given
+    if (
+        given.keys() <= _PLAIN
+        and given["role"] == "ROLE_USER"
+        and all(part.keys() == {"text"} for part in given["parts"])
+    ):
+        return given
+    return shape(call.params.message)
+
+
+_PLAIN: Final = frozenset({"messageId", "contextId", "taskId", "role", "parts"})
+
+
+def shape(message: Message) -> dict[str, Any]:
+    """A message in ProtoJSON."""
+    found: dict[str, Any] = _bounded(MessageToDict(message))
+    return found
+
+
+def _bounded(value: Any) -> Any:
+    """Whole numbers beyond 64 bits as what they were before: JSON's numbers are floats."""
+    if isinstance(value, dict):
+        return {name: _bounded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_bounded(item) for item in value]
+    return float(value) if isinstance(value, int) and abs(value) >= 2**63 else value
+
+
+# ---------------------------------------------------------------- answers
+
+
+def result(id: Id, value: Any) -> bytes:
+    return orjson.dumps({"jsonrpc": "2.0", "id": id, "result": value})
+
+
+def refusal(id: Id, error: sdk.A2AError) -> bytes:
+    code = sdk.JSON_RPC_ERROR_CODE_MAP.get(type(error), -32603)
+    body = {"code": code, "message": error.message, "data": build_error_details(error)}
+    return orjson.dumps({"jsonrpc": "2.0", "id": id, "error": body})
+
+
+def busy(id: Id, error: FabricError) -> bytes:
+    """The refusal of a call that may be made again later; the instant is in it where it is known."""
+    metadata = {name: str(value) for name, value in error.facts.items() if name == "until" and value is not None}
+    info = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "AGENT_UNAVAILABLE",
+        "domain": "taskfabric",
+        "metadata": metadata,
+    }
+    message = f"{error.message}: {error.next}" if error.next else error.message
+    return orjson.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": BUSY, "message": message, "data": [info]}})
+
+
+def translated(error: FabricError) -> sdk.A2AError | None:
+    """The protocol's own error for one of ours; None for one that is a matter of HTTP (401, 403, 503)."""
+    match error:
+        case NotFound():
+            return sdk.TaskNotFoundError()  # missing and foreign: the same bytes
+        case BadInput() | KeyConflict():
+            return sdk.InvalidParamsError(error.message)
+        case IllegalMove():
+            return sdk.UnsupportedOperationError(error.message)
+        case _:
+            return None

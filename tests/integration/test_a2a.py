@@ -1,0 +1,457 @@
+"""Agents in the server, called over A2A: what a message becomes, and what is told of it."""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskfabric.services import verbs
+from taskfabric.testing import TestDatabase, TestServer
+from tests.integration.calling import Exchange, exchange, hire, message, shape
+from tests.integration.hiring import until
+
+
+@pytest.fixture(scope="module")
+def one_server(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
+    with server.database() as database, exchange(database.dsn, tmp_path_factory.mktemp("home")) as made:
+        yield made
+
+
+@pytest.fixture
+def agents(one_server: Exchange) -> Exchange:
+    one_server.clean()
+    return one_server
+
+
+# -- sending ---------------------------------------------------------------------------------------------
+
+
+def test_a_blocking_send_answers_with_the_finished_task(agents: Exchange) -> None:
+    task = agents.send("hello there")
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert task["artifacts"][0]["parts"] == [{"text": "hello there"}]
+    assert task["history"][0]["parts"] == [{"text": "hello there"}]
+    assert task["metadata"] == {"fabric/status": "done", "fabric/verification": "pending"}
+    assert agents.get(task["id"]) == task
+
+
+def test_the_row_of_a_send_is_a_task_of_the_board_with_its_whole_story(agents: Exchange) -> None:
+    """G4, G9: one claim, one attempt, one accepted finish; held by the agent."""
+    task = agents.send("hello there")
+    thread = agents.served.fabric("alice").call(verbs.Show(task=agents.row(task["id"])))
+    assert (thread.task.queue, thread.task.status, thread.task.producer) == ("helper", "done", "helper")
+    assert (thread.task.epoch, thread.task.attempts, thread.task.submitter) == (1, 1, "alice")
+    assert [entry.kind for entry in thread.entries] == ["claimed", "note"]
+    events = agents.served.fabric("alice").call(verbs.Events(task=thread.task.id)).events
+    assert [(event.kind, event.actor, event.seq) for event in events] == [
+        ("submitted", "alice", 1),
+        ("claimed", "helper", 2),
+        ("done", "helper", 3),
+    ]
+
+
+def test_no_worker_can_take_what_the_server_runs(agents: Exchange) -> None:
+    """G1: the row stands under a lease before the runtime starts."""
+    task = agents.send("wait", at_once=True)
+    agents.gate.begins()
+    assert agents.served.fabric("helper").call(verbs.Claim()) == []
+    agents.gate.open.set()
+    agents.becomes(task["id"], "COMPLETED")
+
+
+def test_a_send_that_returns_at_once_does_not_wait_for_the_agent(agents: Exchange) -> None:
+    """The reply is there although the run has not said a word; 20 of them take less than a run would."""
+    began = time.monotonic()
+    tasks = [agents.send("wait", at_once=True) for _ in range(10)]
+    assert time.monotonic() - began < 5
+    assert {task["status"]["state"] for task in tasks} == {"TASK_STATE_WORKING"}
+    agents.gate.open.set()
+    for task in tasks:
+        agents.becomes(task["id"], "COMPLETED")
+
+
+def test_a_wait_ends_at_its_cap_and_the_work_goes_on(database: TestDatabase, tmp_path: Path) -> None:
+    with exchange(database.dsn, tmp_path, a2a__wait_cap="1s") as agents:
+        task = agents.send("wait")
+        assert task["status"]["state"] == "TASK_STATE_WORKING"
+        agents.gate.open.set()
+        agents.becomes(task["id"], "COMPLETED")
+
+
+def test_whoever_hangs_up_does_not_stop_the_work(agents: Exchange) -> None:
+    """A connection that is cut after the start: the result is on the board."""
+    import socket
+
+    import orjson
+
+    body = orjson.dumps(shape("SendMessage", {"message": message("wait")}))
+    head = (
+        f"POST /agents/helper HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {agents.served.tokens['alice']}\r\n"
+        f"A2A-Version: 1.0\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", agents.served.port)) as conn:
+        conn.sendall(head.encode() + body)
+        agents.gate.begins()
+    agents.gate.open.set()
+    until(lambda: agents.call("ListTasks", {"status": "TASK_STATE_COMPLETED"})["totalSize"] == 1)
+
+
+def test_a_full_agent_says_503_and_leaves_nothing_on_the_board(database: TestDatabase, tmp_path: Path) -> None:
+    with exchange(database.dsn, tmp_path, concurrency=1) as agents:
+        agents.send("wait", at_once=True)
+        agents.gate.begins()
+        answer = agents.post(shape("SendMessage", {"message": message("hello")}))
+        assert (answer.status, answer.json["error"]["code"]) == (503, -32000)
+        assert int(answer.headers["retry-after"]) >= 1
+        assert agents.rows() == 1
+
+
+def test_who_would_rather_wait_is_queued_and_says_submitted(database: TestDatabase, tmp_path: Path) -> None:
+    with exchange(database.dsn, tmp_path, concurrency=1) as agents:
+        agents.send("wait", at_once=True)
+        agents.gate.begins()
+        task = agents.send("hello", at_once=True, metadata={"fabric/queue": True})
+        assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
+        assert task["metadata"]["fabric/status"] == "ready"
+
+
+def test_a_paused_agent_says_until_when(agents: Exchange) -> None:
+    agents.served.fabric("alice").call(verbs.Pause(name="helper"))
+    answer = until(
+        lambda: (
+            got if (got := agents.post(shape("SendMessage", {"message": message("hello")}))).status == 503 else None
+        ),
+        what="the agent is closed",
+    )
+    assert answer.json["error"]["data"][0]["reason"] == "AGENT_UNAVAILABLE"
+
+
+def test_a_direct_message_leaves_a_closed_record_and_no_task(agents: Exchange) -> None:
+    answer = agents.send("message good morning")
+    assert (answer["role"], answer["parts"]) == ("ROLE_AGENT", [{"text": "good morning"}])
+    assert agents.call("ListTasks", {})["totalSize"] == 0
+    with agents.served.house.database.connection() as conn:
+        rows = conn.execute("SELECT status, flags, is_active FROM tasks").fetchall()
+        ids = conn.execute("SELECT id FROM a2a_tasks").fetchall()
+    assert rows == [("record", 256, False)]
+    assert agents.code("GetTask", {"id": ids[0][0]}) == -32001
+
+
+def test_files_come_in_as_attachments_and_go_out_as_artifacts(agents: Exchange) -> None:
+    raw = base64.b64encode(b"some bytes").decode()
+    parts = [{"text": "file hello"}, {"raw": raw, "filename": "in.txt", "mediaType": "text/plain"}]
+    task = agents.send("", parts=parts)
+    thread = agents.served.fabric("alice").call(verbs.Show(task=agents.row(task["id"])))
+    assert {file.name for file in thread.attachments} == {"in.txt", "result.txt"}
+    out = next(
+        part for artifact in task["artifacts"] for part in artifact["parts"] if part.get("filename") == "result.txt"
+    )
+    assert base64.b64decode(out["raw"]) == b"hello"
+
+
+# -- how it ends -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "status"),
+    [
+        ("hello", "COMPLETED", "done"),
+        ("refuse this", "REJECTED", "rejected"),
+        ("fail now", "FAILED", "dead"),
+        ("nothing", "FAILED", "dead"),
+        ("ask why?", "INPUT_REQUIRED", "waiting"),
+        ("login", "AUTH_REQUIRED", "waiting"),
+    ],
+)
+def test_every_end_of_a_run_has_its_state(agents: Exchange, text: str, state: str, status: str) -> None:
+    """D12 among them: a run that ends without an outcome ends its task."""
+    task = agents.send(text)
+    assert task["status"]["state"] == f"TASK_STATE_{state}"
+    assert task["metadata"]["fabric/status"] == status
+
+
+def test_what_an_agent_raises_stays_in_the_log(agents: Exchange) -> None:
+    """D4: no word of the exception gets out, only a number to look for."""
+    answer = agents.post(shape("SendMessage", {"message": message("raise password=swordfish")}))
+    task = answer.json["result"]["task"]
+    assert task["status"]["state"] == "TASK_STATE_FAILED"
+    assert "incident" in task["status"]["message"]["parts"][0]["text"]
+    assert b"swordfish" not in answer.body.replace(b"raise password=swordfish", b"")
+
+
+def test_a_question_is_answered_by_a_message_and_the_context_is_known(agents: Exchange) -> None:
+    """D1: follow-ups that name only the task, twice."""
+    task = agents.send("ask one?")
+    again = agents.send("ask two?", taskId=task["id"])
+    done = agents.send("fine", taskId=task["id"])
+    assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert {task["contextId"], again["contextId"], done["contextId"]} == {task["contextId"]}
+    assert [m["parts"][0]["text"] for m in done["history"]] == ["ask one?", "ask two?", "fine"]
+    assert {m["contextId"] for m in done["history"]} == {task["contextId"]}
+    assert [job.fence.epoch for job in agents.gate.begun] == [1, 2, 3]
+
+
+def test_a_persons_answer_on_the_board_reaches_the_agent_and_the_history(agents: Exchange) -> None:
+    task = agents.send("ask one?")
+    fabric = agents.served.fabric("alice")
+    fabric.call(verbs.Answer(task=agents.row(task["id"]), note="from the board"))
+    seen = agents.becomes(task["id"], "WORKING")
+    assert seen["history"][-1]["parts"] == [{"text": "from the board"}]
+    assert seen["history"][-1]["metadata"] == {"author": "alice"}
+    assert agents.code("SendMessage", {"message": message("too late", taskId=task["id"])}) == -32004
+
+
+def test_a_message_to_a_working_task_is_refused_and_changes_nothing(agents: Exchange) -> None:
+    """D2: never lost silently, never after the end."""
+    task = agents.send("wait", at_once=True)
+    agents.gate.begins()
+    for _ in range(3):
+        assert agents.code("SendMessage", {"message": message("more", taskId=task["id"])}) == -32004
+    agents.gate.open.set()
+    done = agents.becomes(task["id"], "COMPLETED")
+    assert len(done["history"]) == 1
+
+
+def test_nothing_is_said_to_a_task_that_has_ended(agents: Exchange) -> None:
+    """Many sends to a completed task: all refused, no residue, and a new task right after works."""
+    task = agents.send("hello")
+    threads: list[threading.Thread] = []
+    codes: list[int] = []
+    for _ in range(20):
+        one = threading.Thread(
+            target=lambda: codes.append(agents.code("SendMessage", {"message": message("more", taskId=task["id"])}))
+        )
+        one.start()
+        threads.append(one)
+    for one in threads:
+        one.join(30)
+    assert codes == [-32004] * 20
+    assert agents.get(task["id"]) == task
+    assert agents.send("next", contextId=task["contextId"])["contextId"] == task["contextId"]
+    assert agents.rows() == 2
+
+
+def test_a_message_of_another_context_is_refused(agents: Exchange) -> None:
+    task = agents.send("ask one?")
+    assert agents.code("SendMessage", {"message": message("x", taskId=task["id"], contextId="other")}) == -32602
+    assert agents.state(task["id"]) == "INPUT_REQUIRED"
+
+
+# -- cancelling ------------------------------------------------------------------------------------------
+
+
+def test_a_cancel_ends_the_run_and_whoever_waits_for_it(agents: Exchange) -> None:
+    got: list[Any] = []
+    sender = threading.Thread(target=lambda: got.append(agents.send("wait")))
+    sender.start()
+    agents.gate.begins()
+    listed = agents.call("ListTasks", {"status": "TASK_STATE_WORKING"})["tasks"]
+    cancelled = agents.call("CancelTask", {"id": listed[0]["id"]})
+    assert cancelled["status"]["state"] == "TASK_STATE_CANCELED"
+    sender.join(20)
+    assert got[0]["status"]["state"] == "TASK_STATE_CANCELED"
+    until(lambda: agents.gate.stopped == ["cancelled"], what="the run is told")
+    assert agents.code("CancelTask", {"id": listed[0]["id"]}) == -32002
+
+
+def test_a_cancel_on_the_board_ends_the_run_too(agents: Exchange) -> None:
+    """G8: the loss of the lease is told to the run."""
+    task = agents.send("wait", at_once=True)
+    agents.gate.begins()
+    agents.served.fabric("alice").call(verbs.Cancel(task=agents.row(task["id"]), note="no"))
+    assert agents.state(task["id"]) == "CANCELED"
+    until(lambda: agents.gate.stopped, what="the run is told")
+
+
+# -- reopening -------------------------------------------------------------------------------------------
+
+
+def test_a_verified_result_is_shown_and_changes_no_state(agents: Exchange) -> None:
+    task = agents.send("hello")
+    agents.served.fabric("alice").call(verbs.Verify(task=agents.row(task["id"]), note="good"))
+    seen = agents.get(task["id"])
+    assert seen["metadata"]["fabric/verification"] == "passed"
+    assert seen["status"] == task["status"]
+
+
+def test_a_reopened_row_is_a_new_task_in_the_same_context(agents: Exchange) -> None:
+    """A terminal state is final: the old id keeps it."""
+    task = agents.send("hello")
+    agents.served.fabric("alice").call(verbs.Reject(task=agents.row(task["id"]), note="do it again"))
+    old = agents.get(task["id"])
+    assert (old["status"], old["artifacts"]) == (task["status"], task["artifacts"])
+    assert old["metadata"] == {"fabric/status": "reopened", "fabric/verification": "failed"}
+    new = next(t for t in agents.call("ListTasks", {"contextId": task["contextId"]})["tasks"] if t["id"] != task["id"])
+    assert new["metadata"]["fabric/follows"] == task["id"]
+    assert new["status"]["state"] == "TASK_STATE_WORKING"
+    assert agents.code("CancelTask", {"id": task["id"]}) == -32002
+
+
+# -- keys ------------------------------------------------------------------------------------------------
+
+
+def test_a_key_makes_one_task_and_a_later_call_attaches_to_it(agents: Exchange) -> None:
+    """G11: the connection may be cut before the reply; the same key and message lead to the same task."""
+    params = {"message": message("hello"), "configuration": {}}
+    headers = {"Idempotency-Key": "k-1"}
+    first = agents.post(shape("SendMessage", params), headers=headers).json["result"]["task"]
+    params["message"]["messageId"] = "m-2"
+    again = agents.post(shape("SendMessage", params), headers=headers).json["result"]["task"]
+    assert again == first
+    other = agents.post(shape("SendMessage", {"message": message("something else")}), headers=headers).json
+    assert other["error"]["code"] == -32602
+    bob = agents.post(shape("SendMessage", params), headers=headers, name="bob").json["result"]["task"]
+    assert bob["id"] != first["id"]
+    assert agents.rows() == 2
+
+
+def test_a_message_id_alone_never_makes_two_calls_one(agents: Exchange) -> None:
+    assert agents.send("hello")["id"] != agents.send("hello")["id"]
+
+
+def test_two_calls_at_once_with_one_key_start_one_run(agents: Exchange) -> None:
+    got: list[Any] = []
+    said = message("wait", metadata={"idempotencyKey": "k-2"})
+    threads = [
+        threading.Thread(target=lambda: got.append(agents.call("SendMessage", {"message": said})["task"]))
+        for _ in range(4)
+    ]
+    for one in threads:
+        one.start()
+    agents.gate.begins()
+    agents.gate.open.set()
+    for one in threads:
+        one.join(20)
+    assert len({task["id"] for task in got}) == 1
+    assert {task["status"]["state"] for task in got} == {"TASK_STATE_COMPLETED"}
+    assert len(agents.gate.begun) == 1
+
+
+# -- lists -----------------------------------------------------------------------------------------------
+
+
+def test_a_list_shows_the_newest_first_page_by_page(agents: Exchange) -> None:
+    ids = [agents.send(f"number {n}")["id"] for n in range(5)]
+    found: list[str] = []
+    token = ""
+    while True:
+        page = agents.call("ListTasks", {"pageSize": 2, "pageToken": token})
+        assert (page["pageSize"], page["totalSize"]) == (2, 5)
+        found += [task["id"] for task in page["tasks"]]
+        assert all("artifacts" not in task for task in page["tasks"])
+        token = page["nextPageToken"]
+        if not token:
+            break
+    assert found == ids[::-1]
+
+
+def test_a_list_can_be_narrowed(agents: Exchange) -> None:
+    one = agents.send("hello")
+    agents.send("ask why?")
+    assert agents.call("ListTasks", {"status": "TASK_STATE_INPUT_REQUIRED"})["totalSize"] == 1
+    assert agents.call("ListTasks", {"contextId": one["contextId"]})["totalSize"] == 1
+    assert agents.call("ListTasks", {"statusTimestampAfter": "2099-01-01T00:00:00Z"})["totalSize"] == 0
+    whole = agents.call("ListTasks", {"includeArtifacts": True, "historyLength": 0, "contextId": one["contextId"]})
+    assert whole["tasks"][0]["artifacts"] == one["artifacts"]
+    assert "history" not in whole["tasks"][0]
+
+
+# -- streams ---------------------------------------------------------------------------------------------
+
+
+def test_a_stream_tells_the_task_then_what_happens_and_ends_with_it(agents: Exchange) -> None:
+    with agents.stream("SendStreamingMessage", {"message": message("chunks one |two |three")}) as events:
+        got = list(events)
+    assert "task" in got[0][1]
+    updates = [body["artifactUpdate"] for _, body in got[1:] if "artifactUpdate" in body]
+    text = "".join(u["artifact"]["parts"][0]["text"] for u in updates if u.get("append") or u is updates[0])
+    assert text == "one two three"
+    assert got[-1][1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    numbers = [number for number, _ in got]
+    assert numbers == sorted(numbers)
+    task_id = got[0][1]["task"]["id"]
+    assert agents.get(task_id)["artifacts"][0]["parts"] == [{"text": "one two three"}]
+
+
+def test_a_reader_goes_on_where_it_was_cut_off(agents: Exchange) -> None:
+    with agents.stream("SendStreamingMessage", {"message": message("wait")}) as events:
+        number, first = next(events)
+        task_id = first["task"]["id"]
+    agents.gate.open.set()
+    agents.becomes(task_id, "COMPLETED")
+    with agents.stream("SubscribeToTask", {"id": task_id}, **{"Last-Event-ID": str(number)}) as events:
+        got = list(events)
+    assert [body.keys() for _, body in got] == [{"artifactUpdate"}, {"statusUpdate"}]
+    assert got[0][0] == number + 1
+
+
+def test_a_subscriber_sees_the_task_and_its_end(agents: Exchange) -> None:
+    task = agents.send("wait", at_once=True)
+    with agents.stream("SubscribeToTask", {"id": task["id"]}) as events:
+        assert next(events)[1]["task"]["id"] == task["id"]
+        agents.call("CancelTask", {"id": task["id"]})
+        assert [body["statusUpdate"]["status"]["state"] for _, body in events] == ["TASK_STATE_CANCELED"]
+    assert agents.code("SubscribeToTask", {"id": task["id"]}) == -32004
+
+
+def test_a_stream_ends_when_its_agent_asks_but_a_subscriber_waits_on(agents: Exchange) -> None:
+    with agents.stream("SendStreamingMessage", {"message": message("ask why?")}) as events:
+        got = list(events)
+    task_id = got[0][1]["task"]["id"]
+    with agents.stream("SubscribeToTask", {"id": task_id}) as events:
+        next(events)
+        agents.send("because", taskId=task_id)
+        states = [b["statusUpdate"]["status"]["state"] for _, b in events if "statusUpdate" in b]
+    assert states == ["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]
+
+
+def test_streams_of_one_principal_are_bounded(database: TestDatabase, tmp_path: Path) -> None:
+    with exchange(database.dsn, tmp_path, a2a__streams=1) as agents:
+        task = agents.send("wait", at_once=True)
+        with agents.stream("SubscribeToTask", {"id": task["id"]}) as events:
+            next(events)
+            answer = agents.post(shape("SubscribeToTask", {"id": task["id"]}))
+            assert answer.status == 503
+        with_room = until(
+            lambda: agents.post(shape("GetTask", {"id": task["id"]})).status == 200, what="other calls go on"
+        )
+        assert with_room
+
+
+# -- leases and the end of the server ------------------------------------------------------------------------
+
+
+def test_a_late_end_of_a_run_changes_nothing(agents: Exchange) -> None:
+    """G3: the lease was taken back while the run went on; its finish is refused and kept."""
+    task = agents.send("wait", at_once=True)
+    job = agents.gate.begins()
+    agents.served.fabric("alice").call(verbs.Cancel(task=job.task.id, note="no"))
+    until(lambda: agents.gate.stopped, what="the run is told")
+    assert agents.state(task["id"]) == "CANCELED"
+
+
+def test_a_server_that_stops_gives_back_what_it_was_working_on(database: TestDatabase, tmp_path: Path) -> None:
+    """G9: the attempt is refunded, and the task is there for the agent's worker."""
+    with exchange(database.dsn, tmp_path) as agents:
+        task = agents.send("wait", at_once=True)
+        agents.gate.begins()
+        row = agents.row(task["id"])
+    with database.connect() as conn:
+        found = conn.execute("SELECT status, attempts, epoch FROM tasks WHERE id = %s", (row,)).fetchone()
+    assert found == ("ready", 0, 1)
+
+
+def test_an_agent_that_is_not_there_is_like_one_that_may_not_be_called(agents: Exchange) -> None:
+    """G13: same status, same bytes."""
+    hire(agents.served, agents.home, "other")
+    body = shape("SendMessage", {"message": message("hello")})
+    missing = agents.post(body, agent="nobody", name="qwen")
+    forbidden = agents.post(body, agent="other", name="qwen")
+    assert (missing.status, missing.body) == (forbidden.status, forbidden.body)
+    assert missing.status == 404

@@ -1,0 +1,193 @@
+"""Who may call whom over A2A: every operation with every kind of credential, and what strangers can learn.
+
+The checklist is the public conformance corpus' auth-security part: SEC-AUTH-001 to 006, SEC-PUSH-001 and 002,
+SEC-EXTCARD-001 to 004.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from taskfabric.domain.principal import Kind, Trust, Via
+from taskfabric.testing import TestServer
+from taskfabric.wiring import SYSTEM
+from tests.integration.calling import Exchange, exchange, message, shape
+
+URL: Final = "https://192.0.2.1/hook"
+METHODS: Final = (
+    *("SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask"),
+    *("CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs"),
+    *("DeleteTaskPushNotificationConfig", "GetExtendedAgentCard"),
+)
+OF_A_TASK: Final = [m for m in METHODS if m not in ("ListTasks", "GetExtendedAgentCard")]
+
+
+def params(method: str, task_id: str) -> dict[str, Any]:
+    match method:
+        case "SendMessage" | "SendStreamingMessage":
+            return {"message": message("more", taskId=task_id)}
+        case "GetTask" | "CancelTask" | "SubscribeToTask":
+            return {"id": task_id}
+        case "CreateTaskPushNotificationConfig":
+            return {"taskId": task_id, "url": URL}
+        case "GetTaskPushNotificationConfig" | "DeleteTaskPushNotificationConfig":
+            return {"taskId": task_id, "id": "c-1"}
+        case "ListTaskPushNotificationConfigs":
+            return {"taskId": task_id}
+        case _:
+            return {}
+
+
+@pytest.fixture(scope="module")
+def one_server(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
+    with server.database() as database, exchange(database.dsn, tmp_path_factory.mktemp("home")) as made:
+        yield made
+
+
+@pytest.fixture
+def agents(one_server: Exchange) -> Exchange:
+    one_server.clean()
+    return one_server
+
+
+def credential(agents: Exchange, kind: str) -> dict[str, str | None]:
+    """The header of a credential of this kind."""
+    house = agents.served.house
+    alice = house.credentials.principal("alice")
+    assert alice is not None
+    match kind:
+        case "no":
+            return {"Authorization": None}
+        case "wrong":
+            return {"Authorization": f"Bearer fab_{'x' * 43}"}
+        case "of another scheme":
+            return {"Authorization": "Digest username=alice"}
+        case "in the query only":
+            return {"Authorization": None}
+        case "expired" | "revoked":
+            token, made = house.credentials.create_token(alice.id, name=kind, via=Via.TOKEN, stamp=SYSTEM)
+            with house.database.connection() as conn:
+                column = "expires_at" if kind == "expired" else "revoked_at"
+                conn.execute(
+                    f"UPDATE credentials SET {column} = fabric_now() - interval '1 second' WHERE id = %s",
+                    (made.id,),
+                )
+            return {"Authorization": f"Bearer {token}"}
+        case _:
+            raise AssertionError(kind)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["no", "wrong", "of another scheme", "expired", "revoked"])
+def test_no_operation_without_a_good_credential(agents: Exchange, method: str, kind: str) -> None:
+    """SEC-AUTH-001, -002 and -004; SEC-EXTCARD-001: 401 with how to sign in, for every operation."""
+    headers = credential(agents, kind)
+    answer = agents.post(shape(method, params(method, "x")), name=None, headers=headers)
+    assert answer.status == 401
+    assert "Bearer" in answer.headers["www-authenticate"]
+    assert agents.rows() == 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_agent_that_may_not_be_called_is_not_there(agents: Exchange, method: str) -> None:
+    """SEC-AUTH-003: an insufficient credential; qwen is nobody to this agent."""
+    body = shape(method, params(method, "x"))
+    answer, missing = agents.post(body, name="qwen"), agents.post(body, name="qwen", agent="nobody")
+    assert (answer.status, answer.body) == (missing.status, missing.body) == (404, missing.body)
+
+
+@pytest.mark.parametrize("method", OF_A_TASK)
+def test_a_foreign_task_is_like_one_that_does_not_exist(agents: Exchange, method: str) -> None:
+    """SEC-AUTH-005, SEC-PUSH-001: same bytes, whatever is asked (G13)."""
+    task = agents.send("ask why?")
+    foreign = agents.post(shape(method, params(method, task["id"])), name="bob")
+    unknown = agents.post(shape(method, params(method, "0e8c8c1e-1111-4222-8333-944455556666")), name="bob")
+    assert foreign.json["error"]["code"] == -32001
+    assert (foreign.status, foreign.body) == (unknown.status, unknown.body)
+    assert agents.get(task["id"])["status"] == task["status"]
+
+
+def test_a_foreign_task_cannot_be_referred_to(agents: Exchange) -> None:
+    task = agents.send("hello")
+    for name, code in (("bob", -32602), ("alice", 0)):
+        said = {"message": message("hello", referenceTaskIds=[task["id"]])}
+        answer = agents.post(shape("SendMessage", said), name=name).json
+        assert answer.get("error", {}).get("code", 0) == code
+
+
+def test_a_context_belongs_to_its_owner(agents: Exchange) -> None:
+    task = agents.send("hello")
+    other = agents.send("hello", name="bob", contextId=task["contextId"])
+    listed = agents.call("ListTasks", {"contextId": task["contextId"]}, name="bob")["tasks"]
+    assert [one["id"] for one in listed] == [other["id"]]
+    listed = agents.call("ListTasks", {"contextId": task["contextId"]})["tasks"]
+    assert [one["id"] for one in listed] == [task["id"]]
+
+
+def test_a_list_shows_nobody_elses_tasks(agents: Exchange) -> None:
+    agents.send("hello")
+    assert agents.call("ListTasks", {}, name="bob") == {
+        "tasks": [],
+        "nextPageToken": "",
+        "pageSize": 50,
+        "totalSize": 0,
+    }
+
+
+def test_a_tenant_is_never_an_identity(agents: Exchange) -> None:
+    task = agents.send("hello")
+    answer = agents.post(shape("GetTask", {"tenant": "helper", "id": task["id"]}), name="bob").json
+    assert answer["error"]["code"] == -32001
+    assert agents.code("GetTask", {"tenant": "alice", "id": task["id"]}, name="bob") == -32602
+
+
+def test_a_token_that_is_limited_to_other_queues_reaches_no_agent(agents: Exchange) -> None:
+    house = agents.served.house
+    alice, pool = house.credentials.principal("alice"), house.projects.queue("pool")
+    assert alice is not None
+    assert pool is not None
+    token, _ = house.credentials.create_token(
+        alice.id, name="narrow", via=Via.TOKEN, stamp=SYSTEM, queues=[pool.project_id]
+    )
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = agents.post(shape("SendMessage", {"message": message("hello")}), name=None, headers=headers)
+    assert answer.status == 404
+
+
+def test_the_card_is_public_and_the_extended_one_is_not(agents: Exchange) -> None:
+    """SEC-EXTCARD-002 and -003: more than the public card, and only with a credential."""
+    public = agents.served.request("GET", "/agents/helper/.well-known/agent-card.json", name=None)
+    assert public.status == 200
+    extended = agents.call("GetExtendedAgentCard", {})
+    assert len(extended["skills"]) > len(public.json["skills"])
+    assert agents.served.request("GET", "/agents/nobody/.well-known/agent-card.json", name=None).status == 404
+    assert agents.served.request("POST", "/agents/helper/.well-known/agent-card.json", name=None).status == 401
+
+
+def test_a_question_for_a_credential_says_so_and_carries_none(agents: Exchange) -> None:
+    """SEC-AUTH-006"""
+    task = agents.send("login")
+    assert task["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
+
+
+def test_who_is_switched_off_gets_no_more(agents: Exchange) -> None:
+    """SEC-AUTH-004: neither answers nor the rest of an open stream."""
+    house = agents.served.house
+    carol = agents.served.add("carol", Kind.HUMAN, Trust.HUMAN)
+    task = agents.send("wait", name="carol", at_once=True)
+    with agents.stream("SubscribeToTask", {"id": task["id"]}, name="carol") as events:
+        next(events)
+        house.credentials.set_active(carol, active=False, stamp=SYSTEM)
+        agents.gate.open.set()
+        with pytest.raises(StopIteration):
+            next(events)
+    assert agents.post(shape("GetTask", {"id": task["id"]}), name="carol").status == 401
+
+
+def test_every_wrong_token_gets_the_same_answer(agents: Exchange) -> None:
+    one = agents.post(shape("ListTasks", {}), name=None, headers={"Authorization": "Bearer a"})
+    two = agents.post(shape("ListTasks", {}), name=None, headers={"Authorization": "Bearer b"})
+    assert one.body == two.body

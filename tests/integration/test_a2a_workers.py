@@ -1,0 +1,90 @@
+"""Agents that need their own machine, called over A2A: reserved in their queue, and picked up by a worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskfabric.services import verbs
+from taskfabric.testing import TestDatabase
+from tests.integration.calling import Exchange, exchange, message, shape
+from tests.integration.hiring import employ, hired, until
+
+
+@pytest.fixture
+def agents(database: TestDatabase, tmp_path: Path) -> Iterator[Exchange]:
+    with exchange(database.dsn, tmp_path) as made:
+        employ(made.served, tmp_path, "coder", "echo")
+        yield made
+
+
+def test_an_idle_worker_is_woken_and_its_result_is_the_answer(agents: Exchange, tmp_path: Path) -> None:
+    """The worker looks by itself only every 20 s: what comes at once was pushed (G6)."""
+    with hired(agents.served, "coder", tmp_path, poll=20.0):
+        until(lambda: _seen(agents), what="the worker is known")
+        task = agents.send("write something", agent="coder")
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert task["artifacts"]
+        shown = agents.served.fabric("alice").call(verbs.Show(task=agents.row(task["id"]))).task
+        assert (shown.queue, shown.producer, shown.priority) == ("coder", "coder", 3)
+
+
+def test_without_a_worker_there_is_503_and_nothing_waits(agents: Exchange) -> None:
+    answer = agents.post(shape("SendMessage", {"message": message("hello")}), agent="coder")
+    assert answer.status == 503
+    assert agents.rows() == 0
+
+
+def test_a_worker_that_does_not_come_in_time_is_503_and_the_row_is_closed(agents: Exchange, tmp_path: Path) -> None:
+    with hired(agents.served, "coder", tmp_path, poll=20.0) as one:
+        until(lambda: _seen(agents), what="the worker is known")
+        one.worker.drain()
+        one.thread.join(20)
+    with agents.served.house.database.connection() as conn:
+        conn.execute("UPDATE worker_reports SET state = 'idle', seen = fabric_now()")
+    answer = agents.post(shape("SendMessage", {"message": message("hello")}), agent="coder")
+    assert answer.status == 503
+    listed = agents.call("ListTasks", {}, agent="coder")["tasks"]
+    assert [task["status"]["state"] for task in listed] == ["TASK_STATE_REJECTED"]
+
+
+def test_who_has_patience_is_queued_for_the_worker(agents: Exchange, tmp_path: Path) -> None:
+    task = agents.send("hello", agent="coder", at_once=True, metadata={"fabric/queue": True})
+    assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
+    with hired(agents.served, "coder", tmp_path):
+        agents.becomes(task["id"], "COMPLETED", agent="coder")
+
+
+def test_the_sdks_own_client_talks_to_an_agent(agents: Exchange) -> None:
+    """Interoperation: card, send, stream and get by the official client."""
+    import httpx
+    from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+    from a2a.types import a2a_pb2 as pb
+
+    async def talk() -> tuple[list[str], str]:
+        headers = {"Authorization": f"Bearer {agents.served.tokens['alice']}"}
+        async with httpx.AsyncClient(headers=headers, timeout=20) as line:
+            card = await A2ACardResolver(line, f"{agents.served.url}/agents/helper").get_agent_card()
+            client = ClientFactory(ClientConfig(streaming=True, httpx_client=line)).create(card)
+            said = pb.Message(message_id="m", role=pb.ROLE_USER, parts=[pb.Part(text="chunks a|b")])
+            kinds, task_id = [], ""
+            async for event in client.send_message(pb.SendMessageRequest(message=said)):
+                kinds.append(str(event.WhichOneof("payload")))
+                task_id = task_id or event.task.id
+            task = await client.get_task(pb.GetTaskRequest(id=task_id))
+            await client.close()
+            return kinds, pb.TaskState.Name(task.status.state)
+
+    kinds, state = asyncio.run(talk())
+    assert kinds[0] == "task"
+    assert kinds[-1] == "status_update"
+    assert state == "TASK_STATE_COMPLETED"
+
+
+def _seen(agents: Exchange) -> bool:
+    agents.served.app.state.gateway.forget()
+    with agents.served.house.database.connection() as conn:
+        return conn.execute("SELECT 1 FROM worker_reports WHERE state = 'idle'").fetchone() is not None

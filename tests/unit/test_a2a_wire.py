@@ -1,0 +1,50 @@
+"""The wire against the SDK's own: the same methods, the same codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
+from a2a.utils import errors as sdk
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskfabric.surfaces.a2a import wire
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def test_the_methods_are_those_of_the_sdks_dispatcher() -> None:
+    assert dict(wire.METHODS) == JsonRpcDispatcher.METHOD_TO_MODEL
+
+
+@pytest.mark.parametrize("kind", list(sdk.JSON_RPC_ERROR_CODE_MAP))
+def test_every_error_has_the_sdks_code(kind: type[sdk.A2AError]) -> None:
+    answer = json.loads(wire.refusal(1, kind()))
+    assert answer["error"]["code"] == sdk.JSON_RPC_ERROR_CODE_MAP[kind]
+
+
+@given(body=JSON | st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "id": JSON, "method": JSON, "params": JSON}))
+def test_whatever_is_sent_is_read_or_refused(body: object) -> None:
+    raw = json.dumps(body).encode()
+    answer = _read(raw)
+    assert answer["error"]["code"] < 0 if isinstance(answer, dict) else answer in wire.METHODS
+
+
+def _read(raw: bytes) -> object:
+    """The method, or the refusal as it is sent."""
+    try:
+        return wire.read(raw, "1.0", "helper", depth=32).method
+    except wire.WireError as refused:
+        return json.loads(wire.refusal(refused.id, refused.error))
+
+
+@given(raw=st.binary(max_size=200))
+def test_whatever_bytes_come_are_read_or_refused(raw: bytes) -> None:
+    with pytest.raises(wire.WireError):
+        wire.read(raw, "1.0", "helper", depth=32)
