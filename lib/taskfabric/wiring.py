@@ -17,6 +17,7 @@ from taskfabric import __version__, assets
 from taskfabric.boards.native.board import BoardRules, NativeBoard
 from taskfabric.boards.native.journal import NativeJournal
 from taskfabric.boards.native.keeping import NativeKeeping
+from taskfabric.boards.native.overview import NativeOverview
 from taskfabric.boards.native.projects import NativeProjects
 from taskfabric.db import backup as saving
 from taskfabric.db.backup import Restored
@@ -34,16 +35,19 @@ from taskfabric.ports.credentials import Credentials, NewPrincipal
 from taskfabric.ports.files import Files
 from taskfabric.ports.journal import Journal
 from taskfabric.ports.projects import Projects
-from taskfabric.services.desk import FleetPorts, Rules
+from taskfabric.services.desk import FleetPorts, InboxPorts, Rules
 from taskfabric.services.hallway import Hallway
 from taskfabric.services.upkeep import Upkeep
 from taskfabric.settings import Settings
+from taskfabric.stores.approvals import PostgresApprovals
+from taskfabric.stores.away import PostgresAway
 from taskfabric.stores.cards import CardFolder
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.files import FileStore
 from taskfabric.stores.ledger import PostgresLedger
 from taskfabric.stores.notifier import AppriseNotifier
 from taskfabric.stores.outbox import OutboxStore
+from taskfabric.stores.sessions import PostgresSessions
 from taskfabric.stores.signal import Bus
 from taskfabric.stores.slots import SlotStore
 from taskfabric.stores.standing import PostgresStanding
@@ -95,6 +99,8 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         signal=signal,
         upkeep=upkeep(database, signal, home),
         fleet=fleet(database, home),
+        inbox=inbox(database, home),
+        overview=NativeOverview(database, board.names),
         rules=rules(settings),
         version=__version__,
     )
@@ -121,6 +127,27 @@ def fleet(database: Database, home: Path) -> FleetPorts:
     )
 
 
+def inbox(database: Database, home: Path) -> InboxPorts:
+    """What people's decisions stand on; ``home`` may have a policy of its own."""
+    return InboxPorts(
+        approvals=PostgresApprovals(database),
+        away=PostgresAway(database),
+        sessions=PostgresSessions(database),
+        policy=lambda: _house_file(home, "policy.toml"),
+        shipped_policy=lambda: assets.read_text("config/policy.toml"),
+    )
+
+
+def sign_in_link(house: House, name: str) -> str:
+    """The secret of a link that signs this human's browser in, once, within a quarter of an hour. For whoever starts
+    the server on its machine. Raises BadInput if there is no such human."""
+    person = house.credentials.principal(name)
+    if person is None or not person.is_human or not person.active:
+        raise BadInput(f"there is no human called {name[:63]!r} here", next="`fabric user list` shows who is")
+    secret, _ = house.hallway.sessions.link_for(person, SYSTEM)
+    return secret
+
+
 def sync_cards(house: House) -> dict[str, str]:
     """Every enabled card of an agent has its principal and its queue; what could not be done, by card."""
     return house.hallway.manning.man()
@@ -139,11 +166,15 @@ def upkeep(database: Database, signal: Bus, home: Path) -> Upkeep:
 
 def schedules_text(home: Path) -> tuple[str, str]:
     """``schedules.toml`` of this home, else the one that ships (which runs nothing); and its name."""
-    file = home / "schedules.toml"
+    return _house_file(home, "schedules.toml")
+
+
+def _house_file(home: Path, name: str) -> tuple[str, str]:
+    file = home / name
     try:
         return file.read_text(encoding="utf-8"), file.name
     except FileNotFoundError:
-        return assets.read_text("config/schedules.toml"), "config/schedules.toml"
+        return assets.read_text(f"config/{name}"), f"config/{name}"
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{file.name} cannot be read: {type(error).__name__}", source=file.name) from error
 
@@ -354,11 +385,13 @@ __all__ = [
     "first_administrator",
     "first_human",
     "fleet",
+    "inbox",
     "local_token",
     "open_cluster",
     "restore",
     "rules",
     "service_token",
+    "sign_in_link",
     "sync_cards",
     "upkeep",
     "worker_token",

@@ -35,6 +35,8 @@ _LATER: Final = (
     *("credentials", "project_has_metadata", "lanes", "tasks", "task_texts", "submissions", "comments", "tags"),
     *("task_has_tags", "task_has_links", "task_has_files", "task_has_metadata", "late_results", "journal", "restores"),
     *("accounts", "spendings", "pauses", "worker_reports", "chunks"),
+    *("approvals", "approval_deciders", "grants", "policies", "absences", "user_settings", "snoozes", "sessions"),
+    *("sign_in_links",),
     *("turns", "told", "digests", "schedules", "schedule_slots", "outbox"),
 )
 

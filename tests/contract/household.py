@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from taskfabric.boards.native.board import NativeBoard
 from taskfabric.boards.native.journal import NativeJournal
+from taskfabric.boards.native.overview import NativeOverview
 from taskfabric.boards.native.projects import NativeProjects
 from taskfabric.domain.principal import (
     AppRole,
@@ -36,7 +37,7 @@ from taskfabric.services.verbs import FenceArg, RunToken
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.files import FileStore
 from taskfabric.testing import TestClock
-from taskfabric.wiring import SYSTEM, House, fleet, upkeep
+from taskfabric.wiring import SYSTEM, House, fleet, inbox, upkeep
 from tests.contract.ground import Ground, Server
 
 POOL: Final = "pool"
@@ -107,6 +108,8 @@ class Household:
             signal=self.ground.bus,
             upkeep=upkeep(self.ground.database, self.ground.bus, self.ground.home),
             fleet=fleet(self.ground.database, self.ground.home),
+            inbox=inbox(self.ground.database, self.ground.home),
+            overview=NativeOverview(self.ground.database, self.board.names),
             rules=rules,
             version="0",
         )

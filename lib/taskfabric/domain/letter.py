@@ -85,7 +85,7 @@ class Happening:
     asked_id: int | None
     behalf_id: int | None
     to: tuple[int, ...] = ()  # whom the keeper names
-    matter: str = ""  # what the keeper tells of, or the rule of a hold
+    matter: str = ""  # what the keeper tells of, or the rule of a hold; of a question: auth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -11,6 +12,8 @@ from taskfabric.domain.principal import Caller, Principal, Viewer
 from taskfabric.domain.queue import Queue
 from taskfabric.domain.task import Task
 from taskfabric.domain.tier import DEFAULT_THRESHOLDS
+from taskfabric.ports.approvals import Approvals
+from taskfabric.ports.away import Away
 from taskfabric.ports.board import Board
 from taskfabric.ports.cards import Cards
 from taskfabric.ports.credentials import Credentials
@@ -18,6 +21,7 @@ from taskfabric.ports.files import Files
 from taskfabric.ports.journal import Journal
 from taskfabric.ports.ledger import Ledger
 from taskfabric.ports.projects import Projects
+from taskfabric.ports.sessions import Sessions
 from taskfabric.ports.signal import Signal
 from taskfabric.ports.standing import Standing
 
@@ -58,6 +62,17 @@ class FleetPorts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InboxPorts:
+    """What the verbs about people's decisions stand on."""
+
+    approvals: Approvals
+    away: Away
+    sessions: Sessions
+    policy: Callable[[], tuple[str, str]]  # the text of policy.toml as it now is, and where it stands
+    shipped_policy: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
     """The ports and the rules; every room of the hallway works at one desk."""
 
@@ -68,8 +83,13 @@ class Desk:
     files: Files
     signal: Signal
     fleet: FleetPorts
+    inbox: InboxPorts
     rules: Rules
     version: str
+
+    @property
+    def approvals(self) -> Approvals:
+        return self.inbox.approvals
 
     @property
     def cards(self) -> Cards:

@@ -126,7 +126,7 @@ def _happening(event_id: int, kind: str, actor: int, about: tuple[Any, ...], dat
         asked_id=asked,
         behalf_id=behalf,
         to=tuple(data.get("to", ())) if kind == "told" else (),
-        matter=str(data.get("matter") or data.get("rule") or ""),
+        matter="auth" if data.get("auth") else str(data.get("matter") or data.get("rule") or ""),
     )
 
 

@@ -36,6 +36,7 @@ from taskfabric.surfaces.fabric_rpc.endpoint import JsonRpc
 from taskfabric.surfaces.fabric_rpc.procedures import fabric_procedures, incident
 from taskfabric.surfaces.metrics import MetricsPage
 from taskfabric.surfaces.postman import Postman
+from taskfabric.surfaces.web.site import Site
 from taskfabric.wiring import House, build, open_cluster
 
 log = logging.getLogger(__name__)
@@ -47,10 +48,11 @@ _KEEP_ALIVE: Final = 75  # seconds that an idle connection stays open; longer th
 class Guard:
     """What every request passes first: its Host and Origin, that it shows a credential, and that no fault gets out."""
 
-    def __init__(self, app: ASGIApp, *, sites: Sites, health: Health) -> None:
+    def __init__(self, app: ASGIApp, *, sites: Sites, health: Health, web: Site) -> None:
         self._app = app
         self._sites = sites
         self._health = health
+        self._web = web
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -87,6 +89,9 @@ class Guard:
             return
         if scope["method"] not in ("GET", "HEAD"):
             self._sites.check_origin(header(scope, b"origin"), host)
+        if self._web.owns(scope["path"]):  # has a sign-in of its own
+            await self._web(scope, receive, send)
+            return
         client = scope.get("client")
         shown = presented(scope["headers"], client[0] if client else "")
         if shown is None:
@@ -137,12 +142,21 @@ def create_app(house: House) -> Application:
     stream = EventStream(house.hallway, door=edge.door, pool=edge.looks, pulse=edge.pulse)
     numbers = MetricsPage(house.hallway, door=edge.door, pool=edge.looks)
     sites = Sites(host=server.host, public_url=server.public_url, allow_remote=server.allow_remote)
+    web = Site(
+        house.hallway,
+        pool=edge.pools.work,
+        pulse=edge.pulse,
+        sites=sites,
+        public_url=server.public_url,
+        body_limit=server.body_limit,
+        version=__version__,
+    )
     app = Application(
         routes=[Route("/events", stream), Route("/metrics", numbers)],
-        middleware=[Middleware(Guard, sites=sites, health=edge.health)],
+        middleware=[Middleware(Guard, sites=sites, health=edge.health, web=web)],
         lifespan=lifespan,
     )
-    app.calls = Guard(calls, sites=sites, health=edge.health)
+    app.calls = Guard(calls, sites=sites, health=edge.health, web=web)
     app.router.redirect_slashes = False
     app.router.default = unknown
     app.state.edge = edge

@@ -94,7 +94,7 @@ class Door:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._credentials = credentials
-        self._guesses = _Guesses(failures=failures, delay=delay.total_seconds(), clock=clock)
+        self._guesses = Guesses(failures=failures, delay=delay.total_seconds(), clock=clock)
 
     def admit(self, shown: Presented) -> Caller:
         """The caller behind it. Raises NotAuthenticated, or Unavailable while the credentials cannot be read."""
@@ -120,7 +120,7 @@ def _same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-class _Guesses:
+class Guesses:
     """Failures by (address, name). A key past its limit waits, except for tokens that were good here before: nobody
     locks a neighbour out by guessing in his name."""
 
