@@ -1,4 +1,5 @@
-"""Questions that wait for a human: he is reminded at 25, 50 and 90 % of the time. Nothing is ever answered for him."""
+"""Questions and approvals that wait for a human: he is reminded at 25, 50 and 90 % of the time; an approval then goes
+on to the next human, and expires. Nothing is ever answered or approved for him."""
 
 from __future__ import annotations
 
@@ -39,4 +40,7 @@ class Inbox:
     def run_once(self, fabric: Fabric, turn: Turn) -> Report:
         asked = fabric.call(verbs.Watch(matter=Matter.QUESTION))
         words = decide(asked, turn.now, self._span)
-        return Report(chore=self.name, counts={"reminded": tell(fabric, words)})
+        counts = {"reminded": tell(fabric, words)}
+        for name, number in fabric.call(verbs.Tend()).items():
+            counts[name] = counts.get(name, 0) + number
+        return Report(chore=self.name, counts=counts)

@@ -25,6 +25,7 @@ from taskfabric.boards.native.keeping import NativeKeeping
 from taskfabric.boards.native.labels import NativeLabels
 from taskfabric.boards.native.moving import NativeMoving
 from taskfabric.boards.native.places import NativePlaces
+from taskfabric.boards.native.overview import NativeOverview
 from taskfabric.boards.native.projects import NativeProjects
 from taskfabric.db import backup as saving
 from taskfabric.db.backup import Restored
@@ -46,11 +47,13 @@ from taskfabric.ports.keeping import Keeping
 from taskfabric.ports.projects import Projects
 from taskfabric.router.judge import Judge
 from taskfabric.services.a2a import A2A
-from taskfabric.services.desk import FleetPorts, KanboardPorts, Rules
+from taskfabric.services.desk import FleetPorts, InboxPorts, KanboardPorts, Rules
 from taskfabric.services.hallway import Hallway
 from taskfabric.services.push import Push, PushDelivery, with_files
 from taskfabric.services.upkeep import Upkeep
 from taskfabric.settings import Settings, Webhook
+from taskfabric.stores.approvals import PostgresApprovals
+from taskfabric.stores.away import PostgresAway
 from taskfabric.stores.cards import CardFolder
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.egress import WebEgress
@@ -65,6 +68,7 @@ from taskfabric.stores.notifier import AppriseNotifier
 from taskfabric.stores.outbox import OutboxStore
 from taskfabric.stores.push import PushRows
 from taskfabric.stores.register import PostgresRegister
+from taskfabric.stores.sessions import PostgresSessions
 from taskfabric.stores.signal import Bus
 from taskfabric.stores.slots import SlotStore
 from taskfabric.stores.standing import PostgresStanding
@@ -126,6 +130,8 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         moving=NativeMoving(database, changed=projects.forget),
         fleet=fleet(database, home, settings),
         kanboard=kanboard(database, board, projects, credentials, signal, settings.webhook),
+        inbox=inbox(database, home),
+        overview=NativeOverview(database, board.names),
         rules=rules(settings),
         version=__version__,
     )
@@ -278,6 +284,27 @@ def check_guarded(house: House) -> None:
         )
 
 
+def inbox(database: Database, home: Path) -> InboxPorts:
+    """What people's decisions stand on; ``home`` may have a policy of its own."""
+    return InboxPorts(
+        approvals=PostgresApprovals(database),
+        away=PostgresAway(database),
+        sessions=PostgresSessions(database),
+        policy=lambda: _house_file(home, "policy.toml"),
+        shipped_policy=lambda: assets.read_text("config/policy.toml"),
+    )
+
+
+def sign_in_link(house: House, name: str) -> str:
+    """The secret of a link that signs this human's browser in, once, within a quarter of an hour. For whoever starts
+    the server on its machine. Raises BadInput if there is no such human."""
+    person = house.credentials.principal(name)
+    if person is None or not person.is_human or not person.active:
+        raise BadInput(f"there is no human called {name[:63]!r} here", next="`fabric user list` shows who is")
+    secret, _ = house.hallway.sessions.link_for(person, SYSTEM)
+    return secret
+
+
 def sync_cards(house: House) -> dict[str, str]:
     """Every enabled card of an agent has its principal and its queue; what could not be done, by card."""
     return house.hallway.manning.man()
@@ -296,19 +323,20 @@ def upkeep(database: Database, signal: Bus, home: Path, keeping: Keeping | None 
 
 def schedules_text(home: Path) -> tuple[str, str]:
     """``schedules.toml`` of this home, else the one that ships (which runs nothing); and its name."""
-    return _own_text(home / "schedules.toml")
+    return _house_file(home, "schedules.toml")
 
 
 def routes_text(home: Path) -> tuple[str, str]:
     """``routes.toml`` of this home, else the one that ships; and its name."""
-    return _own_text(home / "routes.toml")
+    return _house_file(home, "routes.toml")
 
 
-def _own_text(file: Path) -> tuple[str, str]:
+def _house_file(home: Path, name: str) -> tuple[str, str]:
+    file = home / name
     try:
         return file.read_text(encoding="utf-8"), file.name
     except FileNotFoundError:
-        return assets.read_text(f"config/{file.name}"), f"config/{file.name}"
+        return assets.read_text(f"config/{name}"), f"config/{name}"
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{file.name} cannot be read: {type(error).__name__}", source=file.name) from error
 
@@ -543,12 +571,14 @@ __all__ = [
     "first_administrator",
     "first_human",
     "fleet",
+    "inbox",
     "local_token",
     "open_cluster",
     "pushing",
     "restore",
     "rules",
     "service_token",
+    "sign_in_link",
     "sync_cards",
     "upkeep",
     "worker_token",

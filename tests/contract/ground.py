@@ -39,6 +39,8 @@ _LATER: Final = (
     *("task_has_tags", "task_has_links", "task_has_files", "task_has_metadata", "late_results", "journal", "restores"),
     *("accounts", "spendings", "learned_limits", "pauses", "worker_reports", "chunks"),
     *("stock_cards", "stock_dirty", "stock_leases", "stock_comments"),
+    *("approvals", "approval_deciders", "grants", "policies", "absences", "user_settings", "snoozes", "sessions"),
+    *("sign_in_links",),
     *("turns", "told", "digests", "schedules", "schedule_slots", "outbox"),
     *("task_faces", "subtasks", "subtask_time_tracking", "task_has_external_links", "actions", "action_has_params"),
     *("webhooks",),

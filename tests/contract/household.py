@@ -18,6 +18,7 @@ from taskfabric.boards.native.a2a import NativeA2A
 from taskfabric.boards.native.board import NativeBoard
 from taskfabric.boards.native.journal import NativeJournal
 from taskfabric.boards.native.moving import NativeMoving
+from taskfabric.boards.native.overview import NativeOverview
 from taskfabric.boards.native.projects import NativeProjects
 from taskfabric.domain.principal import (
     AppRole,
@@ -40,7 +41,7 @@ from taskfabric.services.verbs import FenceArg, RunToken
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.files import FileStore
 from taskfabric.testing import TestClock
-from taskfabric.wiring import SYSTEM, House, fleet, kanboard, pushing, upkeep
+from taskfabric.wiring import SYSTEM, House, fleet, inbox, kanboard, pushing, upkeep
 from tests.contract.ground import Ground, Server, StockGround
 
 POOL: Final = "pool"
@@ -119,6 +120,8 @@ class Household:
                 self.ground.bus,
                 self.ground.settings.webhook,
             ),
+            inbox=inbox(self.ground.database, self.ground.home),
+            overview=NativeOverview(self.ground.database, self.board.names),
             rules=rules,
             version="0",
         )

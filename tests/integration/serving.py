@@ -86,6 +86,12 @@ class Served:
         self.tokens[name], _ = self.house.credentials.create_token(made.id, name="test", via=Via.TOKEN, stamp=SYSTEM)
         return made.id
 
+    def add_person(self, name: str) -> str:
+        """One more human, with an inbox, who belongs to nothing else; his name."""
+        made = self.add(name, Kind.HUMAN, Trust.HUMAN)
+        self.house.projects.make_queue(name, QueueKind.INBOX, SYSTEM, owner_id=made)
+        return name
+
 
 @contextlib.contextmanager
 def serving(

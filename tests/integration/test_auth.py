@@ -30,14 +30,21 @@ def basic(user: str, token: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{token}".encode()).decode()}
 
 
-@pytest.mark.parametrize(
-    "path", ["/jsonrpc.php", "/events", "/", "/nowhere", "/healthz/", "/jsonrpc.php/", "//healthz"]
-)
+@pytest.mark.parametrize("path", ["/jsonrpc.php", "/events", "/nowhere", "/healthz/", "/jsonrpc.php/", "//healthz"])
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD"])
 def test_nothing_answers_without_a_credential(served: Served, path: str, method: str) -> None:
     reply = served.request(method, path, name=None)
     assert reply.status == 401
     assert reply.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize(("method", "status"), [("GET", 303), ("HEAD", 303), ("POST", 403), ("PUT", 405)])
+def test_a_page_answers_without_a_session_only_with_the_way_to_the_sign_in(
+    served: Served, method: str, status: int
+) -> None:
+    reply = served.request(method, "/", name=None)
+    assert reply.status == status
+    assert reply.headers.get("location", "/sign-in") == "/sign-in"
 
 
 @pytest.mark.parametrize("path", ["/jsonrpc.php", "/events", "/nowhere"])

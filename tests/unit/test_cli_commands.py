@@ -20,6 +20,8 @@ CONTRACT = """
     verify reject cancel redrive
     db:start db:stop db:status db:backup db:restore queue:create queue:list user:add user:list user:disable user:reset
     token:create token:revoke token:list pin:set config:show
+    inbox approve deny delegate vacation request-approval grant:create grant:list grant:revoke
+    policy:show policy:accept session:list session:revoke session:link me
 """
 OPTIONS = {
     "up": "--detach --json --port --data",
@@ -37,6 +39,11 @@ OPTIONS = {
     "queue create": "--pool --inbox --needs-verified --score-check --human-verify",
     "queue rules": "--needs-verified --no-needs-verified --score-check --human-verify",
     "token create": "--queue",
+    "approve": "--pin --edit --note --always --until",
+    "deny": "--note --pin",
+    "delegate": "--to",
+    "vacation": "--until --to --off",
+    "request-approval": "--args --level",
 }
 
 

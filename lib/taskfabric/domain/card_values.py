@@ -33,6 +33,10 @@ class Table:
     def has(self, key: str) -> bool:
         return key in self._shape
 
+    def names(self) -> tuple[str, ...]:
+        """The keys that are there, in their order."""
+        return tuple(self._shape)
+
     def unknown(self) -> None:
         """Every key that nobody asked for is a problem, with the nearest one that somebody did."""
         for key in self._shape:

@@ -87,7 +87,7 @@ class Happening:
     behalf_id: int | None
     notify: int | None = None  # whom its end is told to: it has the tag for that
     to: tuple[int, ...] = ()  # whom the keeper names
-    matter: str = ""  # what the keeper tells of, or the rule of a hold
+    matter: str = ""  # what the keeper tells of, or the rule of a hold; of a question: auth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -12,6 +13,8 @@ from taskfabric.domain.queue import Queue
 from taskfabric.domain.task import Task
 from taskfabric.domain.tier import DEFAULT_THRESHOLDS
 from taskfabric.ports.annex import Annex
+from taskfabric.ports.approvals import Approvals
+from taskfabric.ports.away import Away
 from taskfabric.ports.board import Board
 from taskfabric.ports.cards import Cards
 from taskfabric.ports.credentials import Credentials
@@ -28,6 +31,7 @@ from taskfabric.ports.places import Places
 from taskfabric.ports.projects import Projects
 from taskfabric.ports.register import Register
 from taskfabric.ports.router import Router
+from taskfabric.ports.sessions import Sessions
 from taskfabric.ports.signal import Signal
 from taskfabric.ports.standing import Standing
 
@@ -85,6 +89,17 @@ class KanboardPorts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InboxPorts:
+    """What the verbs about people's decisions stand on."""
+
+    approvals: Approvals
+    away: Away
+    sessions: Sessions
+    policy: Callable[[], tuple[str, str]]  # the text of policy.toml as it now is, and where it stands
+    shipped_policy: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
     """The ports and the rules; every room of the hallway works at one desk."""
 
@@ -96,8 +111,13 @@ class Desk:
     signal: Signal
     fleet: FleetPorts
     kanboard: KanboardPorts
+    inbox: InboxPorts
     rules: Rules
     version: str
+
+    @property
+    def approvals(self) -> Approvals:
+        return self.inbox.approvals
 
     @property
     def cards(self) -> Cards:

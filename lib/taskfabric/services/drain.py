@@ -185,6 +185,8 @@ class Draining:
         return task.id
 
     def _settle(self, caller: Caller, target: Fence | int, outcome: Outcome, files: Sequence[NewFile] = ()) -> Task:
+        if isinstance(outcome, Done | Failed | Declined):
+            policy.refuse_gate(self._desk, caller, target.task_id if isinstance(target, Fence) else target, "ending")
         if isinstance(target, Fence):
             return self._desk.board.settle(target, outcome, caller.stamp(), files)
         return self._desk.board.settle_by_hand(target, outcome, caller.stamp(), files)

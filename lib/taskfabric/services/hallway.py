@@ -19,6 +19,7 @@ from taskfabric.ports.fabric import Fabric, R, Verb
 from taskfabric.ports.files import Files
 from taskfabric.ports.journal import Journal
 from taskfabric.ports.moving import Moving
+from taskfabric.ports.overview import Overview
 from taskfabric.ports.projects import Projects
 from taskfabric.ports.signal import Signal
 from taskfabric.services import fleet_verbs, keeper_verbs, moving_verbs, policy, verbs
@@ -26,7 +27,8 @@ from taskfabric.services.a2a import A2A
 from taskfabric.services.card_annex import CardAnnex
 from taskfabric.services.cards import Cards
 from taskfabric.services.cron import Cron
-from taskfabric.services.desk import Desk, FleetPorts, KanboardPorts, Rules
+from taskfabric.services.decisions import Decisions
+from taskfabric.services.desk import Desk, FleetPorts, InboxPorts, KanboardPorts, Rules
 from taskfabric.services.doctor import Doctor
 from taskfabric.services.drain import Draining
 from taskfabric.services.fleet import Fleet
@@ -39,6 +41,7 @@ from taskfabric.services.keeping import Keeping
 from taskfabric.services.letters import Post
 from taskfabric.services.manning import Manning
 from taskfabric.services.moving import Removal
+from taskfabric.services.overview import Overlooking
 from taskfabric.services.people import Deciding
 from taskfabric.services.projects import Arranging
 from taskfabric.services.reading import Reading
@@ -71,6 +74,8 @@ class Hallway:
         moving: Moving,
         fleet: FleetPorts,
         kanboard: KanboardPorts,
+        inbox: InboxPorts,
+        overview: Overview,
         rules: Rules,
         version: str,
     ) -> None:
@@ -83,11 +88,14 @@ class Hallway:
             signal=signal,
             fleet=fleet,
             kanboard=kanboard,
+            inbox=inbox,
             rules=rules,
             version=version,
         )
         self._kept: Final = upkeep
         draining = Draining(self._desk)
+        self._decisions: Final = Decisions(self._desk, upkeep)
+        self.sessions: Final = self._decisions.sessions
         self.rules: Final = rules
         self.waiting: Final = Waiting(self._desk, draining)
         self.arranging: Final = Arranging(self._desk)
@@ -98,6 +106,7 @@ class Hallway:
         self.following: Final = Following(self._desk)
         self.household: Final = Household(self._desk, Roster(self._desk))
         self._answers: dict[type[Verb[Any]], Callable[[Caller, Any], Any]] = {}
+        self._answers.update(self._decisions.answers())
         self._taking(draining)
         self._making_and_reading()
         self._people()
@@ -109,6 +118,10 @@ class Hallway:
         self._on(moving_verbs.Import, removal.bring)
         self._on(moving_verbs.Export, removal.take_out)
         self._on(moving_verbs.Adopt, removal.adopt)
+        overlooking = Overlooking(self._desk, overview, Reading(self._desk, self._decisions.humans))
+        self._on(verbs.ShowBoard, overlooking.board)
+        self._on(verbs.Depths, overlooking.depths)
+        self._on(verbs.RecentEvents, overlooking.recent)
         missing = [kind.__name__ for kind in verbs.BY_METHOD.values() if kind not in self._answers]
         if missing:
             raise FabricError(f"no one answers {', '.join(missing)}")
@@ -139,7 +152,7 @@ class Hallway:
         on(verbs.Sweep, self._sweep)
 
     def _making_and_reading(self) -> None:
-        on, submitting, reading = self._on, Submitting(self._desk), Reading(self._desk)
+        on, submitting, reading = self._on, Submitting(self._desk), Reading(self._desk, self._decisions.humans)
         on(verbs.Submit, submitting.one)
         on(verbs.SubmitMany, submitting.many)
         on(verbs.Hello, reading.hello)
@@ -151,7 +164,8 @@ class Hallway:
         on(verbs.Download, reading.download)
 
     def _people(self) -> None:
-        on, deciding, roster, tokens = self._on, Deciding(self._desk), Roster(self._desk), Tokens(self._desk)
+        on, roster, tokens = self._on, Roster(self._desk), Tokens(self._desk)
+        deciding = Deciding(self._desk, self._decisions.verdicts.comment)
         on(verbs.Answer, deciding.answer)
         on(verbs.Verify, deciding.verify)
         on(verbs.Reject, deciding.reject)

@@ -13,6 +13,7 @@ from taskfabric.domain.times import zone_of
 from taskfabric.ports.board import Filter
 from taskfabric.services import keeper_verbs
 from taskfabric.services.desk import Desk
+from taskfabric.services.notices import Notices
 from taskfabric.services.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ class Post:
     def __init__(self, desk: Desk, upkeep: Upkeep) -> None:
         self._desk = desk
         self._upkeep = upkeep
+        self._notices = Notices(desk, upkeep)
 
     def round(self) -> tuple[int, int, int]:
         """Letters written, delivered, and failed in this round. Raises Unavailable while the store is away."""
@@ -61,6 +63,8 @@ class Post:
 
     def _letters(self, happening: Happening, now: datetime) -> list[NewLetter]:
         found: list[NewLetter] = []
+        if happening.matter == "auth" and self._desk.approvals.of_task(happening.task_id) is not None:
+            return []  # an approval writes its own letters
         for person_id, reason in reason_of(happening).items():
             person = self._desk.person(person_id)
             if person is None or not person.is_human:
@@ -69,6 +73,7 @@ class Post:
             # Nobody is told of a task that he may not see (G13); who has no address finds it in his digest.
             if not reach.urls or not reach.ping or not self._sees(person, happening.task_id):
                 continue
+            quiet = self._notices.quiet(person)
             found.append(
                 NewLetter(
                     to_id=person.id,
@@ -76,7 +81,7 @@ class Post:
                     reason=reason,
                     event_id=happening.event_id,
                     task_id=happening.task_id,
-                    due=now if reach.quiet is None else reach.quiet.over(now, zone_of(person.zone)),
+                    due=now if quiet is None else quiet.over(now, zone_of(person.zone)),
                 )
             )
         return found

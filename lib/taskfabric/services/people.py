@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from taskfabric.domain.errors import BadInput, Refused, not_found
 from taskfabric.domain.principal import Caller
 from taskfabric.domain.target import checked_tier
@@ -17,13 +19,15 @@ from taskfabric.services.routing import Routing
 class Deciding:
     """The verbs by which people (and, where it is theirs to say, agents) act on tasks that they do not hold."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, decides: Callable[[Caller, int, str], bool]) -> None:
         self._desk = desk
+        self._decides = decides  # whether a comment is a decision, which it then is
 
     def answer(self, caller: Caller, verb: verbs.Answer) -> Task:
         task = self._desk.see(caller, verb.task)
         policy.refuse_in_run(caller, "answering a question")
         policy.refuse_service(caller, "answer a question")
+        policy.refuse_gate(self._desk, caller, task.id, "answering")
         me = caller.principal
         asked = task.asked == me.name
         if not asked and not (me.is_human and policy.has_part(self._desk, caller, task)):
@@ -62,6 +66,8 @@ class Deciding:
         if task.submitter_id != me.id:
             policy.need_human(caller, "cancelling what somebody else submitted", "not-submitter")
             policy.need_part(self._desk, caller, task, "cancelling")
+        if task.submitter_id == 0:
+            policy.refuse_gate(self._desk, caller, task.id, "cancelling")
         return self._desk.board.cancel(task.id, text.note(verb.note, self._desk.rules), caller.stamp())
 
     def redrive(self, caller: Caller, verb: verbs.Redrive) -> Task:
@@ -146,6 +152,7 @@ class Deciding:
         if not verb.text.strip():
             raise BadInput("a comment says something", field="text")
         words = text.note(verb.text, self._desk.rules, "comment")
+        self._decides(caller, task.id, words)
         return self._desk.board.comment(task.id, words, caller.stamp())
 
     def attach(self, caller: Caller, verb: verbs.Attach) -> Attachment:

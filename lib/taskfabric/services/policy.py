@@ -113,6 +113,17 @@ def refuse_own_line(desk: Desk, caller: Caller, task_id: int, what: str) -> None
     refuse_above(desk, caller, task_id, what)
 
 
+def refuse_gate(desk: Desk, caller: Caller, task_id: int, what: str) -> None:
+    """Raises Refused for the gate of a pending approval: it ends by a decision, not by being done or cancelled."""
+    if caller.principal.is_human and desk.approvals.is_pending(task_id):
+        raise Refused(
+            f"{what} #{task_id} decides nothing: an approval hangs on it",
+            next=f"`fabric approve {task_id}`, or `fabric deny {task_id} --note …`",
+            rule="approval",
+            task=task_id,
+        )
+
+
 def outside(desk: Desk, caller: Caller, task_ids: Sequence[int], verb: str) -> frozenset[int]:
     """Those of the tasks that stand in no queue of the caller's token. Each refusal is in the journal; to the caller
     they are what they are to a stranger."""

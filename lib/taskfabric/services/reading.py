@@ -13,6 +13,7 @@ from taskfabric.domain.take_order import serves
 from taskfabric.domain.task import Kin, Task, Thread
 from taskfabric.ports.board import Filter
 from taskfabric.services import policy, text, verbs
+from taskfabric.services.away import Humans
 from taskfabric.services.desk import Desk
 from taskfabric.services.openings import Openings
 
@@ -22,8 +23,9 @@ _OPEN = tuple(status for status in Status if status in OPEN_STATUSES)
 class Reading:
     """The verbs that change nothing."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, humans: Humans) -> None:
         self._desk = desk
+        self._humans = humans
         self._openings = Openings(desk)
 
     def hello(self, caller: Caller, verb: verbs.Hello) -> verbs.Greeting:
@@ -103,6 +105,8 @@ class Reading:
         reasons = why_not(task, self._desk.board.now())
         claimers: tuple[str, ...] = ()
         claimable = not reasons
+        if task.status is Status.WAITING and not task.restricted:
+            reasons += self._asked_is_away(task)
         if claimable and not task.restricted:
             members = [p for p in self._desk.credentials.principals() if self._could_come(caller, p, task)]
             claimers = tuple(p.name for p in members if self._fits(p, task))
@@ -113,6 +117,8 @@ class Reading:
                 reasons = [Reason(kind=Hindrance.STATUS, text=says)]
             elif (closed := self._openings.all_closed(claimers)) is not None:
                 reasons = [closed]
+            else:
+                reasons = self._owner_is_away(task)
         return verbs.Explanation(
             task=task,
             claimable=claimable,
@@ -120,6 +126,23 @@ class Reading:
             reasons=tuple(reasons),
             claimers=claimers,
         )
+
+    def _asked_is_away(self, task: Task) -> list[Reason]:
+        """Whoever waits for a human is told until when he is away."""
+        return self._away(self._desk.person(task.asked))
+
+    def _owner_is_away(self, task: Task) -> list[Reason]:
+        queue = self._desk.queue_of(task)
+        inbox = queue is not None and queue.kind is QueueKind.INBOX
+        return self._away(self._desk.person(queue.owner_id)) if queue is not None and inbox else []
+
+    def _away(self, person: Principal | None) -> list[Reason]:
+        if person is None or not person.is_human:
+            return []
+        state = self._humans.state(person)
+        if state.open:
+            return []
+        return [Reason(kind=Hindrance.CLOSED, text=f"{person.name} is not there: {state.reason}", until=state.until)]
 
     def _could_come(self, caller: Caller, who: Principal, task: Task) -> bool:
         """Who is active, works in the task's queue, and is known to the caller: an agent, or an inbox's owner."""

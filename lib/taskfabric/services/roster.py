@@ -88,6 +88,7 @@ class Roster:
         # The machine's own credential is replaced by its like: it still may not decide.
         via = Via.LOCAL if target.id == me.id and caller.via is Via.LOCAL else Via.TOKEN
         revoked = self._desk.credentials.revoke_all(target.id, caller.stamp())
+        self._desk.inbox.sessions.end_all(target.id, caller.stamp())
         token, made = self._desk.credentials.create_token(target.id, name="reset", via=via, stamp=caller.stamp())
         return {"name": target.name, "revoked": revoked, "token": token, "id": made.id}
 

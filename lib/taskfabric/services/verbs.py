@@ -45,6 +45,20 @@ from taskfabric.services.answers import Check as Check
 from taskfabric.services.answers import EventPage as EventPage
 from taskfabric.services.answers import Explanation as Explanation
 from taskfabric.services.answers import Greeting as Greeting
+from taskfabric.services.approval_verbs import AcceptPolicy as AcceptPolicy
+from taskfabric.services.approval_verbs import Approve as Approve
+from taskfabric.services.approval_verbs import ApproveMany as ApproveMany
+from taskfabric.services.approval_verbs import Consume as Consume
+from taskfabric.services.approval_verbs import Deny as Deny
+from taskfabric.services.approval_verbs import ListApprovals as ListApprovals
+from taskfabric.services.approval_verbs import ListGrants as ListGrants
+from taskfabric.services.approval_verbs import MakeGrant as MakeGrant
+from taskfabric.services.approval_verbs import RequestApproval as RequestApproval
+from taskfabric.services.approval_verbs import RevokeGrant as RevokeGrant
+from taskfabric.services.approval_verbs import ShowApproval as ShowApproval
+from taskfabric.services.approval_verbs import ShowPolicy as ShowPolicy
+from taskfabric.services.approval_verbs import Tend as Tend
+from taskfabric.services.approval_verbs import Withdraw as Withdraw
 from taskfabric.services.args import FenceArg as FenceArg
 from taskfabric.services.args import FileArg as FileArg
 from taskfabric.services.args import Instant, Page, Priority, Score, Seconds, TaskId, Text, Word, sound
@@ -73,6 +87,15 @@ from taskfabric.services.house_verbs import RevokeToken as RevokeToken
 from taskfabric.services.house_verbs import RunToken as RunToken
 from taskfabric.services.house_verbs import SetMember as SetMember
 from taskfabric.services.house_verbs import SetPin as SetPin
+from taskfabric.services.inbox_verbs import Delegate as Delegate
+from taskfabric.services.inbox_verbs import Inbox as Inbox
+from taskfabric.services.inbox_verbs import ListSessions as ListSessions
+from taskfabric.services.inbox_verbs import Me as Me
+from taskfabric.services.inbox_verbs import RevokeSession as RevokeSession
+from taskfabric.services.inbox_verbs import SetMe as SetMe
+from taskfabric.services.inbox_verbs import SignInLink as SignInLink
+from taskfabric.services.inbox_verbs import Snooze as Snooze
+from taskfabric.services.inbox_verbs import Vacation as Vacation
 from taskfabric.services.keeper_verbs import Digest as Digest
 from taskfabric.services.keeper_verbs import Letters as Letters
 from taskfabric.services.keeper_verbs import ListSlots as ListSlots
@@ -87,6 +110,9 @@ from taskfabric.services.keeper_verbs import Watch as Watch
 from taskfabric.services.moving_verbs import Adopt as Adopt
 from taskfabric.services.moving_verbs import Export as Export
 from taskfabric.services.moving_verbs import Import as Import
+from taskfabric.services.overview_verbs import Depths as Depths
+from taskfabric.services.overview_verbs import RecentEvents as RecentEvents
+from taskfabric.services.overview_verbs import ShowBoard as ShowBoard
 
 
 class Hello(Verb[Greeting]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import psycopg
@@ -87,12 +87,12 @@ def journal(conn: Connection, kind: str, stamp: Stamp, data: dict[str, Any]) -> 
     conn.execute(EVENT, (stamp.principal_id, task, epoch, kind, stamp.via.value, Jsonb(data)))
 
 
-def every(conn: Connection, query: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
+def every(conn: Connection, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[dict[str, Any]]:
     with psycopg.Cursor(conn, row_factory=dict_row) as cursor:
         return cursor.execute(query.encode(), values).fetchall()
 
 
-def one(conn: Connection, query: str, values: Sequence[object] = ()) -> dict[str, Any] | None:
+def one(conn: Connection, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> dict[str, Any] | None:
     with psycopg.Cursor(conn, row_factory=dict_row) as cursor:
         return cursor.execute(query.encode(), values).fetchone()
 

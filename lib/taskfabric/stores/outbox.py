@@ -132,7 +132,7 @@ def _happening(event_id: int, kind: str, actor: int, about: tuple[Any, ...], dat
         behalf_id=behalf,
         notify=notify,
         to=tuple(data.get("to", ())) if kind == "told" else (),
-        matter=str(data.get("matter") or data.get("rule") or ""),
+        matter="auth" if data.get("auth") else str(data.get("matter") or data.get("rule") or ""),
     )
 
 

@@ -45,6 +45,7 @@ from taskfabric.surfaces.metrics import MetricsPage
 from taskfabric.surfaces.postman import Postman
 from taskfabric.surfaces.push_postman import PushPostman
 from taskfabric.surfaces.schemes import Schemes
+from taskfabric.surfaces.web.site import Site
 from taskfabric.wiring import House, app_token, build, check_guarded, open_cluster
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class Guard:
         *,
         sites: Sites,
         health: Health,
+        web: Site,
         public: Callable[[Scope], bool] | None = None,
         schemes: Schemes | None = None,
     ) -> None:
@@ -71,6 +73,7 @@ class Guard:
         self._sites = sites
         self._health = health
         self._open = public
+        self._web = web
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -107,6 +110,9 @@ class Guard:
             return
         if scope["method"] not in ("GET", "HEAD"):
             self._sites.check_origin(header(scope, b"origin"), host)
+        if self._web.owns(scope["path"]):  # has a sign-in of its own
+            await self._web(scope, receive, send)
+            return
         client = scope.get("client")
         shown = presented(scope["headers"], client[0] if client else "", schemes=self._schemes, path=scope["path"])
         if shown is None and self._open is not None and self._open(scope):
@@ -177,15 +183,24 @@ def create_app(
     stream = EventStream(house.hallway, door=edge.door, pool=edge.looks, pulse=edge.pulse)
     numbers = MetricsPage(house.hallway, door=edge.door, pool=edge.looks)
     sites = Sites(host=server.host, public_url=server.public_url, allow_remote=server.allow_remote)
+    web = Site(
+        house.hallway,
+        pool=edge.pools.work,
+        pulse=edge.pulse,
+        sites=sites,
+        public_url=server.public_url,
+        body_limit=server.body_limit,
+        version=__version__,
+    )
     app = Application(
         routes=[Route("/events", stream), Route("/metrics", numbers)],
-        middleware=[Middleware(Guard, sites=sites, health=edge.health)],
+        middleware=[Middleware(Guard, sites=sites, health=edge.health, web=web)],
         lifespan=lifespan,
     )
-    app.calls = Guard(calls, sites=sites, health=edge.health)
+    app.calls = Guard(calls, sites=sites, health=edge.health, web=web)
     if gateway is not None:
         public = Gateway.is_public if house.settings.a2a.public_cards else None
-        app.agents = Guard(gateway, sites=sites, health=edge.health, public=public, schemes=Schemes.of(house.settings))
+        app.agents = Guard(gateway, sites=sites, health=edge.health, web=web, public=public, schemes=Schemes.of(house.settings))
         edge.dismissed.append(gateway.dismiss)
     app.router.redirect_slashes = False
     app.router.default = unknown

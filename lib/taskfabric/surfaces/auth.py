@@ -120,7 +120,7 @@ class Door:
     ) -> None:
         self._credentials = credentials
         self._foreign = foreign
-        self._guesses = _Guesses(failures=failures, delay=delay.total_seconds(), clock=clock)
+        self._guesses = Guesses(failures=failures, delay=delay.total_seconds(), clock=clock)
 
     def admit(self, shown: Presented) -> Caller:
         """The caller behind it. Raises NotAuthenticated, Refused when only a scope is missing, or Unavailable while the
@@ -172,7 +172,7 @@ def _same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-class _Guesses:
+class Guesses:
     """Failures by (address, name). A key past its limit waits, except for tokens that were good here before: nobody
     locks a neighbour out by guessing in his name."""
 

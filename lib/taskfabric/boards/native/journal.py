@@ -70,7 +70,7 @@ class NativeJournal:
             place = {"xid": str(after.xid), "id": after.id, "limit": limit - len(found)}
             with self._database.connection() as conn:
                 rows: list[tuple[Any, ...]] = conn.execute(query.encode(), {**values, **place}).fetchall()
-            found += [_event(row) for row in rows if row[4] is not None]
+            found += [event_of(row[3:]) for row in rows if row[4] is not None]
             xmin, looked_at, last = rows[0][:3]
             if len(found) >= limit:
                 return found, found[-1].cursor
@@ -93,16 +93,17 @@ def _before(xmin: int) -> Cursor:
     return Cursor(xid=xmin - 1, id=_LAST_ID)
 
 
-def _event(row: tuple[Any, ...]) -> Event:
+def event_of(row: Sequence[Any]) -> Event:
+    """The event of a row: xid, id, kind, at, task, seq, project, who, via, epoch, data."""
     return Event(
-        cursor=Cursor(xid=int(row[3]), id=row[4]),
-        kind=row[5],
-        at=row[6],
-        task_id=row[7],
-        seq=row[8],
-        project_id=row[9],
-        actor=row[10] or "",
-        via=row[11],
-        epoch=row[12],
-        data=row[13] or {},
+        cursor=Cursor(xid=int(row[0]), id=row[1]),
+        kind=row[2],
+        at=row[3],
+        task_id=row[4],
+        seq=row[5],
+        project_id=row[6],
+        actor=row[7] or "",
+        via=row[8],
+        epoch=row[9],
+        data=row[10] or {},
     )

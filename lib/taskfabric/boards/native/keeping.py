@@ -25,14 +25,16 @@ RETURNING 1
 _WHICH: Final[dict[Matter, LiteralString]] = {
     Matter.OVERDUE: """
 SELECT t.id, t.date_due::text AS occasion, t.date_due AS since, t.date_due AS due FROM tasks t
- WHERE t.date_due < fabric_now() AND t.is_active AND t.status NOT IN ('done', 'dead', 'record')""",
+ WHERE t.date_due < fabric_now() AND t.is_active AND t.status NOT IN ('done', 'dead', 'record')
+   AND t.creator_id <> 0""",
     Matter.DEAD: """
 SELECT t.id, t.epoch::text AS occasion, coalesce(t.date_completed, t.date_modification) AS since,
        NULL::timestamptz AS due FROM tasks t WHERE t.status = 'dead' AND t.is_active""",
     Matter.QUESTION: """
 SELECT t.id, t.epoch::text AS occasion, t.date_due AS due, coalesce((SELECT max(m.date_creation) FROM comments m
        WHERE m.task_id = t.id AND m.kind = 'question'), t.date_modification) AS since FROM tasks t
- WHERE t.status = 'waiting' AND t.is_active AND t.flags & 6 <> 0""",
+ WHERE t.status = 'waiting' AND t.is_active AND t.flags & 6 <> 0
+   AND NOT EXISTS (SELECT FROM approvals a WHERE a.task_id = t.id AND a.state = 'pending')""",
     Matter.CHILDREN: """
 SELECT t.id, t.epoch::text AS occasion, t.date_modification AS since, NULL::timestamptz AS due FROM tasks t
  WHERE t.status = 'waiting' AND t.is_active AND t.flags & 6 = 0 AND t.children > 0

@@ -324,7 +324,9 @@ def lost(
     )
     if not row[0]:
         return not_found("task")
-    if outcome is not None:
+    # A run that waits has ended itself: what its worker makes of that afterwards is no result.
+    waits = task.status is Status.WAITING and task.epoch == fence.epoch and not isinstance(outcome, Done)
+    if outcome is not None and not waits:
         _keep_late(conn, fence, outcome, stamp, keep)
     until = task.lease_until
     return LeaseLost(

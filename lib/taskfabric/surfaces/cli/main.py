@@ -27,7 +27,11 @@ GROUPS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "tasks": ("edit", "move", "comment", "attach"),
     },
     "work": {"holder": ("claim", "take", "renew", "done", "park", "ask", "fail", "release")},
-    "people": {"people": ("answer", "verify", "reject", "cancel", "redrive")},
+    "people": {
+        "people": ("answer", "verify", "reject", "cancel", "redrive"),
+        "deciding": ("inbox", "approve", "deny", "delegate", "vacation", "request-approval"),
+        "granting": ("grant", "policy", "session", "me"),
+    },
     "agents": {"fleet": ("agents", "pause", "resume"), "worker": ("worker",), "a2a": ("a2a",)},
     "house": {
         "keeper": ("keeper", "cron", "letters"),

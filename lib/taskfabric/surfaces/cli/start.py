@@ -30,10 +30,13 @@ HELPER: Final = "helper"
 _PORTS: Final = 20  # how many after the usual one are tried
 
 
-def furnish(home: Path, settings: Settings, url: str, *, user: str, say: Callable[[str], None]) -> tuple[Ground, str]:
+def furnish(
+    home: Path, settings: Settings, url: str, *, user: str, say: Callable[[str], None]
+) -> tuple[Ground, str, str]:
     """The database runs and is up to date, the first human exists and his token is in ``credentials``.
 
-    Returns the ground and the human's name. Raises the errors of ``wiring.open_cluster``.
+    Returns the ground, the human's name, and the address that signs a browser of his in, once; it is for the terminal
+    alone and kept in no file. Raises the errors of ``wiring.open_cluster``.
     """
     say("starting the database")
     ground = wiring.open_cluster(home, settings)
@@ -53,11 +56,12 @@ def furnish(home: Path, settings: Settings, url: str, *, user: str, say: Callabl
         services = {
             word: wiring.service_token(house, word, str(kept.get(word, ""))) for word in (KEEPER, CRON, METRICS)
         }
+        link = f"{url}/sign-in?link={wiring.sign_in_link(house, name)}"
     finally:
         house.close()
     write_private(home / CREDENTIALS, {"url": url, "user": name, "token": token})
     write_private(home / SERVICES, services)
-    return ground, name
+    return ground, name, link
 
 
 def _identity(house: House, home: Path, user: str, token: str | None) -> tuple[str, str]:
@@ -81,6 +85,19 @@ def _owner(house: House, kept: Mapping[str, object]) -> str:
     if name is None:
         raise FabricError("there is no human who manages this fabric", next="enable one, or begin with a new home")
     return name
+
+
+def sign_in_link(home: Path, running: Mapping[str, Any], *, env: Mapping[str, str]) -> str:
+    """The address under which the local human's browser signs in, once, within a quarter of an hour."""
+    settings = load(env=env, home=home)
+    place = (running.get("database") or {}).get("place")
+    dsn = settings.board.dsn if place is None else wiring.cluster_at(home, Path(place)).start()
+    house = wiring.build(settings, dsn, home=home, name="up")
+    try:
+        name = _owner(house, read(home / CREDENTIALS) or {})
+        return f"{running['url']}/sign-in?link={wiring.sign_in_link(house, name)}"
+    finally:
+        house.close()
 
 
 def new_credentials(home: Path, running: Mapping[str, Any], *, env: Mapping[str, str]) -> dict[str, object]:

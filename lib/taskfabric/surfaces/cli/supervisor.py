@@ -85,8 +85,8 @@ class Supervisor:
             ground: wiring.Ground | None = None
             try:
                 user = self._wanted.user or start.user_name(os.environ)
-                ground, name = start.furnish(self._home, settings, url, user=user, say=self._say)
-                self._serve(settings, port, url, name, ground, ready)
+                ground, name, link = start.furnish(self._home, settings, url, user=user, say=self._say)
+                self._serve(settings, port, url, name, ground, lambda shape: ready({**shape, "sign_in": link}))
             finally:
                 self._end(settings)
                 chosen.close()

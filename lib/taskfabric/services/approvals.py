@@ -1,0 +1,448 @@
+"""Asking for an approval, and using it: the gate in a human's inbox, the run that ends while it waits, the answer.
+
+The row is kept first, then the gate is put into the inbox, then the run ends, then people are told. Each step can be
+done again: what a crash left half done the keeper's ``tend`` finishes, and nothing of it decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from taskfabric.domain.approval import YES, Act, Approval, Decider, Grant, Level, State, binding, canonical
+from taskfabric.domain.errors import IllegalMove, LeaseLost, NotFound, Refused, not_found
+from taskfabric.domain.lease import Fence
+from taskfabric.domain.levels import checked_action
+from taskfabric.domain.outcome import Done, Waiting
+from taskfabric.domain.principal import Caller, Kind, Principal, RunRef, Stamp, Trust, Via
+from taskfabric.domain.status import FINISHED, Flag, Status
+from taskfabric.domain.task import NewTask, Task
+from taskfabric.domain.times import iso
+from taskfabric.ports.approvals import Look, NewApproval
+from taskfabric.services import approval_verbs, policy, text
+from taskfabric.services.approval_words import decided, ending, face, said
+from taskfabric.services.away import Humans
+from taskfabric.services.desk import Desk
+from taskfabric.services.levels import Levels
+from taskfabric.services.notices import Notices
+
+log = logging.getLogger(__name__)
+
+FABRIC: Final = Stamp(principal_id=0, name="fabric", kind=Kind.SERVICE, trust=Trust.TRUSTED, via=Via.SYSTEM)
+
+
+class Asking:
+    """The verbs of the one who asks, and what every end of an approval brings about."""
+
+    def __init__(self, desk: Desk, levels: Levels, humans: Humans, notices: Notices) -> None:
+        self._desk = desk
+        self._levels = levels
+        self._humans = humans
+        self._notices = notices
+
+    # -- asking --------------------------------------------------------------------------------------
+
+    def request(self, caller: Caller, verb: approval_verbs.RequestApproval) -> dict[str, Any]:
+        """What the house says to this action. While a human must decide, the run that asks has ended: it waits."""
+        policy.refuse_service(caller, "ask for an approval")
+        action = checked_action(verb.action)
+        run, fence = self._run(caller, verb)
+        if run is None and caller.principal.is_human:
+            raise Refused("a human's own act needs nobody's approval", next="just do it", rule="own-act")
+        task = None if run is None else self._desk.board.get(run.task_id, None)
+        label = "household" if task is None else task.label
+        house, facts = self._levels.level_of(action, verb.args, label)
+        level = max(house, Level.AUTO if verb.level is None else Level.of(verb.level))
+        hash = binding(action, verb.args, level)
+        if level < Level.CONFIRM:
+            return self._without(caller, action, verb.args, level, run)
+        why = text.note(verb.why, self._desk.rules, "why")
+        person = self._whom(caller, task)
+        now = self._desk.board.now()
+        deciders = [d for d in self._humans.deciders(person, now) if d.principal_id != caller.principal.id]
+        wanted = NewApproval(
+            action=action,
+            args=verb.args,
+            hash=hash,
+            level=level,
+            requester_id=caller.principal.id,
+            why=why,
+            recipient=facts.recipient,
+            amount=facts.amount if facts.amount is None or facts.amount < float("inf") else None,
+            label=label,
+            task_id=None if run is None else run.task_id,
+            task_epoch=None if run is None else run.epoch,
+            expires=now + self._levels.judged().expires(level),
+            deciders=tuple(deciders),
+        )
+        known = self._known(caller, wanted, again=verb.again)
+        if known is not None:
+            return self.shown(caller, known)
+        granted = self._by_grant(caller, wanted)
+        if granted is not None:
+            return self.shown(caller, granted)
+        return self._ask(caller, wanted, person, fence)
+
+    def _run(self, caller: Caller, verb: approval_verbs.RequestApproval) -> tuple[RunRef | None, Fence | None]:
+        """The run that asks, and the fence of its lease. Raises LeaseLost."""
+        named = None if verb.fence is None else verb.fence.value
+        run = caller.run if named is None else RunRef(task_id=named.task_id, epoch=named.epoch)
+        if run is None:
+            return None, None
+        if caller.run is not None and run != caller.run:
+            raise Refused("a run asks for itself", next="leave the fence out", rule="in-run")
+        fence = self._desk.approvals.fence(run, caller.principal.id)
+        if fence is None or (named is not None and named != fence):
+            raise LeaseLost("this run does not hold the task any more", task=run.task_id, epoch=run.epoch)
+        if policy.outside(self._desk, caller, [run.task_id], "approval.request"):
+            raise not_found("task")
+        return run, fence
+
+    def _without(
+        self, caller: Caller, action: str, args: Mapping[str, Any], level: Level, run: RunRef | None
+    ) -> dict[str, Any]:
+        """No human is needed."""
+        if level is Level.LOGGED:
+            facts = {"args": canonical(args), "task": None if run is None else run.task_id}
+            self._desk.approvals.allowed(action, level, caller.stamp(), facts)
+        return {"id": None, "state": "allowed", "allowed": True, "level": level.word, "action": action,
+                "args": dict(args), "decided_args": dict(args)}  # fmt: skip
+
+    def _known(self, caller: Caller, wanted: NewApproval, *, again: bool) -> Approval | None:
+        """The approval that answers this request already; None: a human is to be asked (anew)."""
+        found = self._desk.approvals.latest(wanted.requester_id, wanted.task_id, wanted.hash)
+        now = self._desk.board.now()
+        if found is not None and found.expired_by(now):
+            found = self.over(found, Act.EXPIRE)
+        if found is None:
+            return None
+        match found.state:
+            case State.PENDING:
+                return None  # it is asked again, and the run waits again
+            case State.APPROVED | State.EDITED:
+                return None if found.unusable(now) else found
+            case State.DENIED:
+                # Within one task a no stands: nobody is asked until he gives in.
+                return None if again and wanted.task_id is None else found
+            case State.EXPIRED:
+                return None if again else found
+            case State.SUPERSEDED | State.WITHDRAWN:
+                return None
+
+    def _by_grant(self, caller: Caller, wanted: NewApproval) -> Approval | None:
+        """Approved by what a human granted before; a no to just this beats every grant."""
+        me = caller.principal
+        if wanted.level >= Level.SECURE or me.kind is not Kind.AGENT:
+            return None
+        grant = self._grant(me.id, wanted)
+        if grant is None or self._desk.approvals.denied(me.id, wanted.action, wanted.args) is not None:
+            return None
+        opened, _ = self._desk.approvals.open(wanted, caller.stamp())
+        now = self._desk.board.now()
+        made = self._desk.approvals.decide_by_grant(opened.id, grant, now + (wanted.expires - now), caller.stamp())
+        if made is not None:
+            self.finish(made, FABRIC)
+        return made
+
+    def _grant(self, agent_id: int, wanted: NewApproval) -> Grant | None:
+        now = self._desk.board.now()
+        for grant in self._desk.approvals.grants(agent_id=agent_id):
+            grantor = self._desk.person(grant.grantor_id)
+            fits = grant.covers(agent_id, wanted.action, wanted.recipient, now)
+            if fits and grantor is not None and grantor.is_human and wanted.label != "private":
+                return grant
+        return None
+
+    def _ask(self, caller: Caller, wanted: NewApproval, person: Principal, fence: Fence | None) -> dict[str, Any]:
+        approval, made = self._desk.approvals.open(wanted, caller.stamp())
+        if approval.state is not State.PENDING:  # decided in this moment
+            return self.shown(caller, approval)
+        approval = self.gate(approval)
+        if fence is not None:
+            question = f"May I? {approval.action} waits for {person.name}'s decision (#{approval.gate_id})"
+            try:
+                self._desk.board.settle(fence, Waiting(question=question, of_id=person.id, auth=True), caller.stamp())
+            except LeaseLost:
+                self.over(approval, Act.WITHDRAW)
+                raise
+        self._tell_those_before(approval)
+        if made:
+            self.notify(approval, list(wanted.deciders), "approval", f"{approval.requester} asks: {approval.action}")
+        return self.shown(caller, approval)
+
+    def _tell_those_before(self, approval: Approval) -> None:
+        """What the same task asked for before is superseded; its gates are closed."""
+        for gone in self._desk.approvals.untold(100):
+            if gone.task_id is not None and gone.task_id == approval.task_id:
+                self.finish(gone, FABRIC)
+
+    def _whom(self, caller: Caller, task: Task | None) -> Principal:
+        """Who decides: the human for whom it is done, else whom the agent answers to; never who asks, never the
+        producer. Raises Refused when there is nobody."""
+        me = caller.principal
+        barred = {me.id} if task is None else {me.id, task.holder_id, task.producer_id}
+        wanted = [None if task is None else task.on_behalf, me.owner_id, *self._levels.judged().household]
+        for name in wanted:
+            person = self._desk.person(name)
+            if person is not None and person.is_human and person.id not in barred:
+                return person
+        raise Refused(
+            "there is nobody who may decide this",
+            next="name the people of the house as `household` in policy.toml",
+            rule="nobody",
+        )
+
+    # -- the gate ------------------------------------------------------------------------------------
+
+    def gate(self, approval: Approval) -> Approval:
+        """The approval with its task in the inbox of the first whom it concerns; made once."""
+        if approval.gate_id is not None or not approval.deciders:
+            return approval
+        person = self._desk.person(approval.deciders[0].principal_id)
+        queues = self._desk.projects.queues()
+        inbox = None if person is None else next((q for q in queues if q.owner_id == person.id), None)
+        if person is None or inbox is None:
+            return approval
+        new = NewTask(
+            project_id=inbox.project_id,
+            title=f"Approve: {approval.action}" + (f" to {approval.recipient[:80]}" if approval.recipient else ""),
+            description=face(approval),
+            priority=2,
+            due=approval.expires,
+            refs=() if approval.task_id is None else (f"task:{approval.task_id}",),
+            key=f"approval/{approval.id}",
+            trust=Trust.TRUSTED,
+            label=approval.label,
+            on_behalf_id=person.id,
+            human_verify=True,
+        )
+        made = self._desk.board.submit([new], FABRIC, self._desk.rules.limits)[0].task
+        self._desk.approvals.set_gate(approval.id, made.id)
+        return self._desk.approvals.get(approval.id) or approval
+
+    def notify(self, approval: Approval, to: list[Decider], reason: str, subject: str) -> int:
+        """A letter to those who may decide. What is secure does not wait for the end of quiet hours."""
+        secure = approval.level is Level.SECURE
+        words = f"{face(approval)}\n\n{ending(approval)}"
+        who = [d.principal_id for d in to]
+        return self._notices.write(who, subject, words, reason, approval.gate_id, now=secure)
+
+    # -- how it ends ---------------------------------------------------------------------------------
+
+    def over(self, approval: Approval, act: Act) -> Approval:
+        """Expired or withdrawn, as far as it is pending; its gate is closed. The approval as it then stands."""
+        ended = self._desk.approvals.end(approval.id, act, FABRIC)
+        if ended is not None:
+            self.finish(ended, FABRIC)
+            if ended.state is State.EXPIRED:
+                self.notify(ended, list(ended.deciders), "approval-expired", f"expired, undecided: {ended.action}")
+        return self._desk.approvals.get(approval.id) or approval
+
+    def finish(self, approval: Approval, stamp: Stamp) -> None:
+        """Gate and waiting task know how it ended. Only a decision wakes the task: silence never does."""
+        if approval.gate_id is not None:
+            self._close_gate(approval, approval.gate_id, stamp)
+        if approval.task_id is not None:
+            self._wake(approval, approval.task_id, stamp)
+        self._desk.approvals.set_told(approval.id)
+
+    def _close_gate(self, approval: Approval, gate_id: int, stamp: Stamp) -> None:
+        words = said(approval)
+        decided = approval.decided_by is not None
+        try:
+            if decided:
+                end = Done(note=words, verdict="pass" if approval.state in YES else "fail")
+                self._desk.board.settle_by_hand(gate_id, end, stamp)
+            else:
+                self._desk.board.cancel(gate_id, words, FABRIC)
+        except (IllegalMove, NotFound):  # it was closed by hand; the approval's row is what counts
+            log.debug("gate was closed before approval=%d gate=%d", approval.id, gate_id)
+
+    def _wake(self, approval: Approval, task_id: int, stamp: Stamp) -> None:
+        try:
+            task = self._desk.board.get(task_id, None)
+            if task.status is not Status.WAITING or not task.flags & Flag.NEEDS_AUTH:
+                return
+            if approval.state is State.EXPIRED:
+                self._desk.board.comment(task_id, f"⏰ {said(approval)}; it goes on when a human answers", FABRIC)
+            elif approval.decided_by is not None and not self._desk.approvals.is_pending(task_id):
+                self._desk.board.answer(task_id, said(approval), stamp)
+        except (IllegalMove, NotFound):
+            log.debug("nothing waits any more approval=%d task=%d", approval.id, task_id)
+
+    def is_moot(self, approval: Approval) -> bool:
+        """Nothing will come of it: the task that asked has finished."""
+        if approval.task_id is None:
+            return False
+        try:
+            return self._desk.board.get(approval.task_id, None).status in FINISHED
+        except NotFound:
+            return True
+
+    # -- using ---------------------------------------------------------------------------------------
+
+    def consume(self, caller: Caller, verb: approval_verbs.Consume) -> dict[str, Any]:
+        """It is used up by this call, or refused: the hash, the level and the time are judged again."""
+        approval = self._asked_by(caller, verb.approval)
+        if approval.task_id is not None and (caller.run is None or caller.run.task_id != approval.task_id):
+            holds = caller.run is None and self._holds(caller, approval.task_id)
+            if not holds:
+                raise Refused(
+                    "it was approved for a run of its task, and this is none", next="use it there", rule="other-task"
+                )
+        now = self._desk.board.now()
+        why = approval.unusable(now)
+        if why:
+            raise Refused(f"approval {approval.id} cannot be used: {why}", next="ask again", rule="unusable",
+                          state=approval.state.value)  # fmt: skip
+        level, _ = self._levels.level_of(approval.action, verb.args, approval.label)
+        if level > approval.level or (approval.grant_id is not None and level >= Level.SECURE):
+            raise Refused(
+                f"this asks for {level.word} by now, and was approved as {approval.level.word}",
+                next="ask again",
+                rule="level",
+            )
+        hash = binding(approval.action, verb.args, approval.level)
+        if hash != approval.decided_hash:
+            raise Refused("these are not the arguments that were approved", next="ask for these", rule="changed")
+        if not self._desk.approvals.consume(approval.id, hash, caller.principal.id, caller.stamp()):
+            raise Refused(f"approval {approval.id} cannot be used: it was used in this moment", rule="unusable")
+        return self.shown(caller, self._desk.approvals.get(approval.id) or approval)
+
+    def _holds(self, caller: Caller, task_id: int) -> bool:
+        task = self._desk.board.get(task_id, None)
+        return task.status is Status.WORKING and task.holder_id == caller.principal.id
+
+    def withdraw(self, caller: Caller, verb: approval_verbs.Withdraw) -> dict[str, Any]:
+        approval = self._asked_by(caller, verb.approval)
+        if approval.state is not State.PENDING:
+            raise decided(approval)
+        return self.shown(caller, self.over(approval, Act.WITHDRAW))
+
+    def _asked_by(self, caller: Caller, approval_id: int) -> Approval:
+        found = self._desk.approvals.get(approval_id)
+        if found is None or found.requester_id != caller.principal.id:
+            raise not_found("approval")
+        return found
+
+    # -- showing -------------------------------------------------------------------------------------
+
+    def show(self, caller: Caller, verb: approval_verbs.ShowApproval) -> dict[str, Any]:
+        found = None
+        if verb.approval is not None:
+            found = self._desk.approvals.get(verb.approval)
+        elif verb.task is not None:
+            found = self._desk.approvals.of_task(verb.task)
+        if found is None or not self._concerns(caller, found):
+            raise not_found("approval")
+        return self.shown(caller, found)
+
+    def list(self, caller: Caller, verb: approval_verbs.ListApprovals) -> list[dict[str, Any]]:
+        me = caller.principal.id
+        states = tuple(State(word) for word in verb.states)
+        found = self._desk.approvals.find(Look(decider_id=me, requester_id=me, states=states, limit=verb.limit))
+        return [self.shown(caller, a) for a in found if self._concerns(caller, a)]
+
+    def _concerns(self, caller: Caller, approval: Approval) -> bool:
+        me = caller.principal.id
+        if caller.run is not None and approval.task_id != caller.run.task_id:
+            return False
+        if me == approval.requester_id or me == approval.decided_by_id:
+            return True
+        return caller.queues is None and approval.decider(me, self._desk.board.now()) is not None
+
+    def shown(self, caller: Caller, approval: Approval) -> dict[str, Any]:
+        """The approval as its asker and its deciders see it."""
+        now = self._desk.board.now()
+        state = State.EXPIRED if approval.expired_by(now) else approval.state
+        pending = state is State.PENDING
+        first = self._desk.person(approval.deciders[0].principal_id) if approval.deciders else None
+        why_not = barred(self._desk, caller, approval, now) if pending else f"it is {state.value}"
+        return {
+            "id": approval.id,
+            "task": approval.gate_id,
+            "for": approval.task_id,
+            "state": state.value,
+            "allowed": state in YES and not approval.unusable(now),
+            "action": approval.action,
+            "args": dict(approval.args),
+            "hash": approval.hash,
+            "level": approval.level.word,
+            "requester": approval.requester,
+            "why": approval.why,
+            "recipient": approval.recipient,
+            "amount": approval.amount,
+            "created": iso(approval.created),
+            "expires": iso(approval.expires),
+            "deciders": [
+                {"name": d.name, "how": d.how.value, "since": iso(d.since), "for": d.for_whom}
+                for d in approval.deciders_at(now)
+            ],
+            "next": self._next(approval, now) if pending else None,
+            "on_yes": f"{approval.requester} may do exactly this, once",
+            "on_no": f"{approval.requester} is told no, with your reason",
+            "on_silence": f"at {iso(approval.expires)} it expires: nothing is done",
+            "decided_by": approval.decided_by,
+            "decided_at": None if approval.decided_at is None else iso(approval.decided_at),
+            "decided_args": None if approval.decided_args is None else dict(approval.decided_args),
+            "note": approval.note,
+            "via": None if approval.via is None else approval.via.value,
+            "for_whom": approval.for_whom,
+            "use_until": None if approval.use_until is None else iso(approval.use_until),
+            "consumed_at": None if approval.consumed_at is None else iso(approval.consumed_at),
+            "grant": approval.grant_id,
+            "away": self._humans.shown(first) if pending else None,
+            "may_decide": not why_not,
+            "why_not": why_not,
+        }
+
+    def _next(self, approval: Approval, now: datetime) -> dict[str, Any] | None:
+        """To whom it goes on, and when, if nobody decides."""
+        person = self.next_decider(approval)
+        if person is None:
+            return None
+        return {"name": person.name, "at": iso(max(now, escalates_at(approval)))}
+
+    def next_decider(self, approval: Approval) -> Principal | None:
+        """The next human of the household's order who cannot decide it yet. Nothing private goes on."""
+        if approval.label == "private":
+            return None
+        known = {d.principal_id for d in approval.deciders} | {approval.requester_id}
+        for name in self._levels.judged().household:
+            person = self._desk.person(name)
+            if person is not None and person.is_human and person.id not in known:
+                return person
+        return None
+
+
+ESCALATE: Final = 0.95  # of the time to expiry
+
+
+def escalates_at(approval: Approval) -> datetime:
+    """When a request that nobody decided goes on to the next human."""
+    return approval.created + (approval.expires - approval.created) * ESCALATE
+
+
+def barred(desk: Desk, caller: Caller, approval: Approval, now: datetime) -> str:
+    """Why this caller may not decide it, whatever he proves; "" = he may."""
+    me = caller.principal
+    if not me.is_human:
+        return "only humans decide"
+    if caller.run is not None:
+        return "nothing is decided inside a run"
+    if caller.queues is not None:
+        return "a token that is limited to some queues decides nothing"
+    if me.id == approval.requester_id:
+        return "who asks never approves"
+    if approval.decider(me.id, now) is None:
+        return "it is not yours to decide"
+    if approval.task_id is not None:
+        try:
+            task = desk.board.get(approval.task_id, None)
+        except NotFound:
+            return ""
+        if me.id in (task.holder_id, task.producer_id):
+            return "who does the work never approves it"
+    return ""

@@ -1,0 +1,102 @@
+"""The arguments of the verbs about oneself: the inbox, vacation, delegation, settings, sessions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from taskfabric.ports.fabric import Verb
+from taskfabric.services.answers import plain
+from taskfabric.services.args import Instant, TaskId, Text, Word
+
+Clock = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]  # 22:00
+
+
+class Inbox(Verb[dict[str, Any]]):
+    """What waits for the caller: ``items``, oldest first, each with what happens on yes, on no and on silence."""
+
+    method: ClassVar[str] = "fabric.inbox"
+    result = plain()
+
+    snoozed: bool = False  # show those, too, that were put off
+
+
+class Snooze(Verb[dict[str, Any]]):
+    """Out of the caller's list until then; None = back. Nothing else changes: what expires still does."""
+
+    method: ClassVar[str] = "fabric.inbox.snooze"
+    result = plain()
+
+    task: TaskId
+    until: Instant | None = None
+
+
+class Delegate(Verb[dict[str, Any]]):
+    """Another human may decide this as well; what is not an approval moves to his inbox."""
+
+    method: ClassVar[str] = "fabric.delegate"
+    result = plain()
+
+    task: TaskId
+    to: Word
+    note: Text = ""
+
+
+class Vacation(Verb[dict[str, Any]]):
+    """The caller is away until then, and (``to``) who decides meanwhile; ``off`` = back. No argument: how it is."""
+
+    method: ClassVar[str] = "fabric.vacation"
+    result = plain()
+
+    until: Instant | None = None
+    to: Word | None = None
+    note: Word = ""
+    off: bool = False
+
+
+class Me(Verb[dict[str, Any]]):
+    """The caller's own settings."""
+
+    method: ClassVar[str] = "fabric.me"
+    result = plain()
+
+
+class SetMe(Verb[dict[str, Any]]):
+    """Change them: the zone, and the hours in which no letter comes."""
+
+    method: ClassVar[str] = "fabric.me.set"
+    result = plain()
+
+    zone: Word | None = None
+    quiet_begin: Clock | None = None
+    quiet_end: Clock | None = None
+    no_quiet: bool = False
+
+
+class ListSessions(Verb[list[dict[str, Any]]]):
+    """Web sessions: one's own, or (for administrators) of whom it names."""
+
+    method: ClassVar[str] = "fabric.session.list"
+    result = plain()
+
+    name: Word | None = None
+
+
+class RevokeSession(Verb[dict[str, Any]]):
+    """That browser has to sign in again."""
+
+    method: ClassVar[str] = "fabric.session.revoke"
+    result = plain()
+
+    id: Annotated[int, Field(ge=1, lt=2**62, strict=True)]
+
+
+class SignInLink(Verb[dict[str, Any]]):
+    """A secret with which one browser signs in once, within 15 minutes: for oneself, or for another human."""
+
+    method: ClassVar[str] = "fabric.session.link"
+    result = plain()
+
+    name: Word | None = None
+    pin: Text | None = Field(default=None, repr=False)

@@ -1,0 +1,129 @@
+"""The arguments of the verbs that show a board whole: its columns with their first cards, and depths over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from taskfabric.domain.journal import Cursor, Event
+from taskfabric.domain.status import ColumnRole
+from taskfabric.domain.task import Task
+from taskfabric.ports.fabric import Codec, Verb
+from taskfabric.ports.overview import BoardView, ColumnView
+from taskfabric.services.answers import plain
+from taskfabric.services.args import Page, Priority, TaskId, Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wall:
+    """A queue's board as its reader sees it."""
+
+    queue: str
+    may_move: bool  # whether he moves cards here by hand
+    view: BoardView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recent:
+    """Events, newest first, and where to go on for older ones; None = that was all."""
+
+    events: tuple[Event, ...]
+    older: Cursor | None
+
+
+def _encode(wall: Wall) -> dict[str, Any]:
+    view = wall.view
+    return {
+        "queue": wall.queue,
+        "may_move": wall.may_move,
+        "project_id": view.project_id,
+        "now": view.now.isoformat(),
+        "swimlanes": list(view.swimlanes),
+        "columns": [
+            {
+                "id": column.id,
+                "title": column.title,
+                "role": None if column.role is None else column.role.value,
+                "limit": column.limit,
+                "total": column.total,
+                "cards": [card.to_json() for card in column.cards],
+                "ranks": list(column.ranks),
+            }
+            for column in view.columns
+        ],
+    }
+
+
+def _decode(shape: dict[str, Any]) -> Wall:
+    columns = tuple(
+        ColumnView(
+            id=column["id"],
+            title=column["title"],
+            role=None if column["role"] is None else ColumnRole(column["role"]),
+            limit=column["limit"],
+            total=column["total"],
+            cards=tuple(Task.from_json(card) for card in column["cards"]),
+            ranks=tuple(column["ranks"]),
+        )
+        for column in shape["columns"]
+    )
+    view = BoardView(
+        project_id=shape["project_id"],
+        now=datetime.fromisoformat(shape["now"]),
+        columns=columns,
+        swimlanes=tuple(shape["swimlanes"]),
+    )
+    return Wall(queue=shape["queue"], may_move=shape["may_move"], view=view)
+
+
+WALL: Final = Codec[Wall](encode=_encode, decode=_decode)
+
+
+class ShowBoard(Verb[Wall]):
+    """A queue's columns with their limits, the number of open cards in each, and the first ``per_column`` of them."""
+
+    method: ClassVar[str] = "fabric.board"
+    result = WALL
+
+    queue: Word
+    text: Word = ""
+    holder: Word = ""
+    tag: Word = ""
+    priority: Priority | None = None
+    tasks: Annotated[tuple[TaskId, ...], Field(max_length=1000)] | None = None  # these only
+    per_column: Page = 50
+
+
+class Depths(Verb[list[dict[str, Any]]]):
+    """For each queue that the caller may read: how many of its tasks were unfinished, hour by hour, oldest first."""
+
+    method: ClassVar[str] = "fabric.depths"
+    result = plain()
+
+    hours: Annotated[int, Field(ge=1, le=168, strict=True)] = 24
+
+
+class RecentEvents(Verb[Recent]):
+    """The newest events of the journal that the caller may see, newest first, before a cursor."""
+
+    method: ClassVar[str] = "fabric.recent"
+    result = Codec[Recent](
+        encode=lambda r: {
+            "events": [event.to_json() for event in r.events],
+            "older": None if r.older is None else str(r.older),
+        },
+        decode=lambda x: Recent(
+            events=tuple(Event.from_json(event) for event in x["events"]),
+            older=None if x["older"] is None else Cursor.parse(x["older"]),
+        ),
+    )
+
+    before: Annotated[str, Field(pattern=r"^[0-9]{1,20}-[0-9]{1,19}$")] | Literal[""] = ""
+    actor: Word = ""
+    kind: Word = ""
+    queue: Word | None = None
+    task: TaskId | None = None
+    limit: Page = 100

@@ -1,0 +1,71 @@
+"""The boards: all queues, and one of them with its cards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from taskfabric.ports.overview import ColumnView
+from taskfabric.services.overview_verbs import ShowBoard, Wall
+from taskfabric.services.verbs import Events, ListQueues
+from taskfabric.surfaces.fabric_rpc.arguments import verb_of
+from taskfabric.surfaces.web.pages.page import Page
+from taskfabric.surfaces.web.visit import Visit
+
+CAP: Final = 40  # cards of a column on the first view
+_ALL: Final = 500
+_FILTERS: Final = ("text", "holder", "tag", "priority")
+
+
+def boards(visit: Visit) -> Page:
+    """Every queue that the reader may know of, with the counts of what he may see in it."""
+    return Page(template="boards.html", values={"title": "Boards", "queues": visit.fabric.call(ListQueues())})
+
+
+def board(visit: Visit, queue: str) -> Page:
+    """One queue's board, as far as its filters let through."""
+    more = visit.query.get("all") == "1"
+    wall = visit.fabric.call(wanted(visit.query, queue, per_column=_ALL if more else CAP))
+    # From here on the stream goes: what happens while the page is made is shown twice rather than not at all.
+    cursor = visit.fabric.call(Events(cursor="end")).cursor
+    filters = {name: visit.query[name] for name in _FILTERS if visit.query.get(name)}
+    return Page(
+        template="board.html",
+        values={
+            "title": wall.queue,
+            "wall": wall,
+            "columns": [columned(column, wall) for column in wall.view.columns],
+            "lanes": wall.view.swimlanes if len(wall.view.swimlanes) > 1 else (),
+            "now": wall.view.now,
+            "filters": filters,
+            "more": urlencode({**filters, "all": "1"}),
+            "live": urlencode({**filters, "cursor": str(cursor)}),
+            "queues": [q.name for q in visit.fabric.call(ListQueues())],
+        },
+    )
+
+
+def wanted(query: Any, queue: str, *, per_column: int, tasks: Sequence[int] | None = None) -> ShowBoard:
+    """The verb for a board with the filters of this query. Raises BadInput."""
+    asked: dict[str, Any] = {"queue": queue, "per_column": per_column}
+    for name in ("text", "holder", "tag"):
+        if query.get(name):
+            asked[name] = query[name]
+    if (priority := query.get("priority", "")).isdigit():
+        asked["priority"] = int(priority[:4])
+    if tasks is not None:
+        asked["tasks"] = list(tasks)
+    return verb_of(ShowBoard, asked)
+
+
+def columned(column: ColumnView, wall: Wall) -> dict[str, Any]:
+    """A column with its cards under their swimlanes, as the template shows it."""
+    cards = list(zip(column.cards, column.ranks, strict=True))
+    lanes = wall.view.swimlanes if len(wall.view.swimlanes) > 1 else ("",)
+    return {
+        "view": column,
+        "lanes": [(lane, [(c, r) for c, r in cards if not lane or c.swimlane == lane]) for lane in lanes],
+        "hidden": column.total - len(column.cards),
+        "over": bool(column.limit) and column.total >= column.limit,
+    }

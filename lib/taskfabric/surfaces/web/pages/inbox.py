@@ -1,0 +1,84 @@
+"""What waits for the reader: oldest first, grouped by the run that it belongs to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any
+
+from taskfabric.domain.comments import LineKind
+from taskfabric.services.inbox_verbs import Inbox
+from taskfabric.services.verbs import ListUsers, Show
+from taskfabric.surfaces.web.pages.page import Page
+from taskfabric.surfaces.web.visit import Visit
+
+
+def inbox(visit: Visit) -> Page:
+    """The reader's inbox; with ``?snoozed=1`` also what he has put off."""
+    snoozed = visit.query.get("snoozed") == "1"
+    found = visit.fabric.call(Inbox(snoozed=snoozed))
+    gated = {item["approval"]["for"] for item in found["items"] if item["approval"] is not None}
+    # A task that waits for an approval is shown once, as the approval.
+    kept = [item for item in found["items"] if item["kind"] != "question" or item["task"]["id"] not in gated]
+    items = [_asked(visit, item) if item["kind"] == "question" else _with_preview(item) for item in kept]
+    bulk = [item for item in items if _goes_with_others(item)]
+    return Page(
+        template="inbox.html",
+        values={
+            "title": "Inbox",
+            "groups": [(root, list(of)) for root, of in groupby(items, key=lambda item: item["group"])],
+            "count": len(items),
+            "bulk": bulk if len(bulk) > 1 else [],
+            "away": found["away"],
+            "snoozed": snoozed,
+            "hidden": found["snoozed"],
+            "humans": humans(visit),
+        },
+    )
+
+
+def humans(visit: Visit) -> list[str]:
+    """The other people of the house, by name."""
+    users = visit.fabric.call(ListUsers())
+    me = visit.caller.principal.name
+    return [user["name"] for user in users if user["kind"] == "human" and user["active"] and user["name"] != me]
+
+
+def _goes_with_others(item: Mapping[str, Any]) -> bool:
+    approval = item["approval"]
+    return approval is not None and approval["level"] != "secure" and bool(approval["may_decide"])
+
+
+def _asked(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any]:
+    """A question with its own words, and who asked it."""
+    entries = visit.fabric.call(Show(task=item["task"]["id"])).entries
+    question = next((entry for entry in reversed(entries) if entry.kind == LineKind.QUESTION), None)
+    if question is None:
+        return {**item, "preview": None}
+    return {**item, "preview": None, "why": item["why"] or question.text, "who": question.author}
+
+
+def _with_preview(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {**item, "preview": None if item["approval"] is None else preview(item["approval"])}
+
+
+def preview(approval: Mapping[str, Any]) -> dict[str, Any]:
+    """Exactly what is to be done: one line an argument, with what it was before somebody edited it."""
+    before: Mapping[str, Any] = approval["args"]
+    after: Mapping[str, Any] | None = approval["decided_args"]
+    shown = before if after is None else after
+    names: Iterable[str] = dict.fromkeys([*before, *shown])
+    rows = [
+        {
+            "name": name,
+            "old": _text(before[name]) if name in before else None,
+            "new": _text(shown[name]) if name in shown else None,
+        }
+        for name in names
+    ]
+    return {"rows": rows, "json": json.dumps(before, indent=2, ensure_ascii=False, sort_keys=True)}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

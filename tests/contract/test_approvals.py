@@ -1,0 +1,376 @@
+"""Approvals: a run asks and waits without a worker; a human's act, bound to what he was shown, is used once (G10)."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskfabric.domain.errors import LeaseLost, NeedsHuman
+from taskfabric.domain.principal import Via
+from taskfabric.domain.status import Status
+from taskfabric.ports.fabric import Fabric
+from taskfabric.services import verbs
+from tests.contract.acts import NOON, claim, fence, look, refused, said, status, submit
+from tests.contract.approving import (
+    MAIL,
+    PIN,
+    again,
+    approve,
+    asked,
+    asks,
+    at_the_door,
+    consume,
+    deny,
+    keeper_of,
+    not_his,
+    stands,
+    with_pin,
+)
+from tests.contract.household import Household
+
+# -- asking ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_asks_waits_and_holds_no_worker(noon: Household, alice: Fabric, kimi: Fabric) -> None:
+    task, approval = asked(noon)
+    waiting = look(alice, task)
+    assert (waiting.status, waiting.holder, waiting.asked) == (Status.WAITING, None, "alice")
+    assert (approval["state"], approval["allowed"], approval["level"]) == ("pending", False, "confirm")
+    gate = alice.call(verbs.Show(task=approval["task"])).task
+    assert (gate.queue, gate.submitter, gate.due is not None) == ("alice", "fabric", True)
+    assert "bank@example.org" in gate.description
+
+
+def test_a_run_asks_with_its_own_token_and_needs_no_fence(noon: Household, alice: Fabric, kimi: Fabric) -> None:
+    task = submit(alice, to="kimi")
+    assert asks(noon.in_run("kimi", claim(kimi, task)))["for"] == task.id
+    assert status(alice, task) is Status.WAITING
+
+
+def test_what_only_reads_needs_nobody_and_what_can_be_undone_is_written_down(noon: Household, kimi: Fabric) -> None:
+    assert asks(kimi, action="read.mail", args={})["allowed"]
+    assert noon.events("action-allowed") == []
+    assert asks(kimi, action="note.add", args={"text": "x"})["allowed"]
+    assert [event["action"] for event in noon.events("action-allowed")] == ["note.add"]
+
+
+def test_a_request_may_raise_its_level_and_never_lowers_it(noon: Household, kimi: Fabric) -> None:
+    assert asks(kimi, action="note.add", args={}, level="secure")["level"] == "secure"
+    assert asks(kimi, action="pay.invoice", args={}, level="logged")["level"] == "secure"
+
+
+def test_an_amount_above_the_bound_needs_a_pin(noon: Household, kimi: Fabric) -> None:
+    assert asks(kimi, args={**MAIL, "amount": 50})["level"] == "confirm"
+    assert asks(kimi, args={**MAIL, "amount": 50.01})["level"] == "secure"
+    assert asks(kimi, args={**MAIL, "amount": "about ninety"})["level"] == "secure"
+
+
+def test_a_stale_run_asks_nothing(noon: Household, alice: Fabric, kimi: Fabric) -> None:
+    got = claim(kimi, submit(alice, to="kimi"))
+    kimi.call(verbs.Release(fence=fence(got)))
+    with pytest.raises(LeaseLost):
+        asks(kimi, got)
+    assert noon.ground.rows("SELECT count(*) FROM approvals") == [(0,)]
+
+
+def test_asking_twice_outside_a_run_asks_once(noon: Household, alice: Fabric, kimi: Fabric) -> None:
+    first, second = asks(kimi), asks(kimi)
+    assert first["id"] == second["id"]
+    assert noon.ground.rows("SELECT count(*) FROM approvals") == [(1,)]
+
+
+def test_a_human_needs_nobody_for_what_he_does_himself(noon: Household, alice: Fabric) -> None:
+    assert refused(alice, verbs.RequestApproval(action="mail.send", args=MAIL)) == "own-act"
+
+
+# -- deciding ----------------------------------------------------------------------------------------------
+
+
+def test_a_yes_wakes_the_run_which_is_told_what_was_decided(noon: Household, alice: Fabric, kimi: Fabric) -> None:
+    task, approval = asked(noon)
+    got = approve(at_the_door(noon), approval, note="go on")
+    assert (got["state"], got["decided_by"], got["decided_args"], got["via"]) == ("approved", "alice", MAIL, "session")
+    assert status(alice, task) is Status.READY
+    assert "yes, by alice: go on" in said(alice, task, "answer")[0]
+    gate = alice.call(verbs.Show(task=approval["task"])).task
+    assert (gate.status, gate.verdict) == (Status.VERIFIED, "pass")
+    run, answer = again(noon, task)
+    assert (answer["allowed"], answer["decided_args"]) == (True, MAIL)
+    assert consume(run, answer)["consumed_at"] is not None
+
+
+def test_an_approval_is_used_once(noon: Household) -> None:
+    """G10"""
+    task, approval = asked(noon)
+    approve(at_the_door(noon), approval)
+    run, answer = again(noon, task)
+    consume(run, answer)
+    assert refused(run, verbs.Consume(approval=answer["id"], args=MAIL)) == "unusable"
+
+
+def test_what_was_used_is_asked_for_anew(noon: Household, alice: Fabric) -> None:
+    task, approval = asked(noon)
+    approve(at_the_door(noon), approval)
+    run, answer = again(noon, task)
+    consume(run, answer)
+    other = asks(run)
+    assert (other["id"] != approval["id"], other["state"]) == (True, "pending")
+    assert status(alice, task) is Status.WAITING
+
+
+def test_changed_arguments_need_another_decision(noon: Household) -> None:
+    """G10"""
+    task, approval = asked(noon)
+    approve(at_the_door(noon), approval)
+    run, answer = again(noon, task)
+    for changed in ({**MAIL, "to": "thief@example.org"}, {**MAIL, "cc": "x"}, {"to": MAIL["to"]}):
+        assert refused(run, verbs.Consume(approval=answer["id"], args=changed)) == "changed"
+    assert consume(run, answer)["consumed_at"] is not None
+
+
+def test_a_yes_to_something_else_than_was_shown_is_refused(noon: Household) -> None:
+    """G10: bound to the hash of what was shown."""
+    _, approval = asked(noon)
+    assert refused(at_the_door(noon), verbs.Approve(task=approval["task"], seen="0" * 64)) == "seen"
+    assert stands(at_the_door(noon), approval) == "pending"
+
+
+def test_an_edited_yes_is_good_for_the_edited_arguments_only(noon: Household, alice: Fabric) -> None:
+    task, approval = asked(noon)
+    other = {**MAIL, "text": "kindly"}
+    got = approve(at_the_door(noon), approval, args=other)
+    assert (got["state"], got["args"], got["decided_args"]) == ("edited-approved", MAIL, other)
+    assert "kindly" in said(alice, task, "answer")[0]
+    run, answer = again(noon, task)
+    assert (answer["state"], answer["decided_args"]) == ("edited-approved", other)
+    assert refused(run, verbs.Consume(approval=answer["id"], args=MAIL)) == "changed"
+    consume(run, answer, other)
+
+
+def test_an_edit_that_raises_the_level_needs_the_pin(noon: Household) -> None:
+    _, approval = asked(noon)
+    with pytest.raises(NeedsHuman):
+        approve(at_the_door(noon), approval, args={**MAIL, "amount": 100})
+
+
+def test_a_no_is_told_with_its_reason_and_stands_in_its_task(noon: Household, alice: Fabric) -> None:
+    task, approval = asked(noon)
+    assert deny(at_the_door(noon), approval, "not this month")["state"] == "denied"
+    run, answer = again(noon, task, again=True)
+    assert (answer["state"], answer["allowed"], answer["note"]) == ("denied", False, "not this month")
+    assert refused(run, verbs.Consume(approval=answer["id"], args=MAIL)) == "unusable"
+    assert status(alice, task) is Status.WORKING
+
+
+def test_of_two_decisions_the_first_is_final(noon: Household) -> None:
+    """G10"""
+    _, approval = asked(noon)
+    alice = at_the_door(noon)
+    deny(alice, approval)
+    assert refused(alice, verbs.Approve(task=approval["task"], seen=approval["hash"])) == "decided"
+    assert stands(alice, approval) == "denied"
+
+
+def test_another_request_of_the_same_task_supersedes_the_first(noon: Household, alice: Fabric) -> None:
+    task, first = asked(noon)
+    alice.call(verbs.Move(task=task.id, column="Ready"))
+    _, second = again(noon, task, args={**MAIL, "text": "now"})
+    assert stands(at_the_door(noon), first) == "superseded"
+    assert refused(at_the_door(noon), verbs.Approve(task=first["task"], seen=first["hash"])) == "decided"
+    assert alice.call(verbs.Show(task=first["task"])).task.status is Status.CANCELLED
+    approve(at_the_door(noon), second)
+
+
+def test_who_asked_may_withdraw(noon: Household, alice: Fabric, kimi: Fabric) -> None:
+    approval = asks(kimi)
+    assert kimi.call(verbs.Withdraw(approval=approval["id"]))["state"] == "withdrawn"
+    assert refused(at_the_door(noon), verbs.Approve(task=approval["task"], seen=approval["hash"])) == "decided"
+
+
+# -- who decides -------------------------------------------------------------------------------------------
+
+
+def test_who_asks_and_other_agents_decide_nothing(noon: Household, kimi: Fabric, qwen: Fabric) -> None:
+    """Invariant 4"""
+    _, approval = asked(noon)
+    for agent in (kimi, qwen):
+        not_his(agent, verbs.Approve(task=approval["task"], seen=approval["hash"]))
+        not_his(agent, verbs.Deny(task=approval["task"], note="x"))
+
+
+def test_a_run_of_the_human_himself_decides_nothing(noon: Household, alice: Fabric) -> None:
+    """Invariant 5"""
+    _, approval = asked(noon)
+    run = noon.in_run("alice", claim(alice, submit(alice, to="alice")))
+    assert refused(run, verbs.Approve(task=approval["task"], seen=approval["hash"])) == "in-run"
+
+
+def test_the_machine_s_credential_decides_only_with_the_pin(noon: Household) -> None:
+    """An agent's program on the owner's machine has it, too."""
+    with_pin(noon)
+    _, approval = asked(noon)
+    for via in (Via.LOCAL, Via.TOKEN):
+        alice = noon.fabric_as("alice", via=via)
+        with pytest.raises(NeedsHuman):
+            approve(alice, approval)
+        with pytest.raises(NeedsHuman):
+            deny(alice, approval)
+    got = approve(noon.fabric_as("alice", via=Via.LOCAL), approval, pin=PIN)
+    assert (got["state"], got["via"]) == ("approved", "pin")
+
+
+def test_what_is_secure_needs_the_pin_in_a_web_session_too(noon: Household) -> None:
+    with_pin(noon)
+    _, approval = asked(noon, action="pay.invoice")
+    alice = at_the_door(noon)
+    with pytest.raises(NeedsHuman):
+        approve(alice, approval)
+    assert refused(alice, verbs.Approve(task=approval["task"], seen=approval["hash"], pin="000000")) == "pin"
+    assert approve(alice, approval, pin=PIN)["state"] == "approved"
+
+
+def test_five_wrong_pins_lock_it_and_the_right_one_waits_as_well(noon: Household) -> None:
+    with_pin(noon)
+    _, approval = asked(noon, action="pay.invoice")
+    alice = at_the_door(noon)
+    for _ in range(5):
+        assert refused(alice, verbs.Approve(task=approval["task"], seen=approval["hash"], pin="000000")) == "pin"
+    assert refused(alice, verbs.Approve(task=approval["task"], seen=approval["hash"], pin=PIN)) == "pin-locked"
+    noon.later(minutes=16)
+    assert approve(alice, approval, pin=PIN)["state"] == "approved"
+
+
+def test_several_are_approved_together_each_with_its_receipt(noon: Household) -> None:
+    _, one = asked(noon)
+    _, two = asked(noon, args={**MAIL, "text": "two"})
+    items = tuple({"task": a["task"], "seen": a["hash"]} for a in (one, two))
+    got = at_the_door(noon).call(verbs.ApproveMany(items=items))  # type: ignore[arg-type]
+    assert [a["state"] for a in got] == ["approved", "approved"]
+
+
+def test_what_is_secure_is_in_no_batch_and_then_nothing_is_decided(noon: Household) -> None:
+    with_pin(noon)
+    _, one = asked(noon)
+    _, two = asked(noon, action="pay.invoice")
+    items = tuple({"task": a["task"], "seen": a["hash"]} for a in (one, two))
+    alice = at_the_door(noon)
+    assert refused(alice, verbs.ApproveMany(items=items, pin=PIN)) == "batch"  # type: ignore[arg-type]
+    assert [stands(alice, a) for a in (one, two)] == ["pending", "pending"]
+
+
+# -- by comment --------------------------------------------------------------------------------------------
+
+
+def test_a_comment_with_a_human_s_own_credential_decides(noon: Household, alice: Fabric) -> None:
+    task, approval = asked(noon)
+    alice.call(verbs.Comment(task=approval["task"], text="/approve"))
+    assert stands(alice, approval) == "approved"
+    other, denied = asked(noon, args={**MAIL, "text": "x"})
+    alice.call(verbs.Comment(task=other.id, text="/deny not now"))
+    assert alice.call(verbs.ShowApproval(approval=denied["id"]))["note"] == "not now"
+    assert (status(alice, task), status(alice, other)) == (Status.READY, Status.READY)
+
+
+def test_a_comment_decides_nothing_for_an_agent_or_with_the_machine_s_credential(noon: Household, kimi: Fabric) -> None:
+    task, approval = asked(noon)
+    kimi.call(verbs.Comment(task=task.id, text="/approve"))
+    local = noon.fabric_as("alice", via=Via.LOCAL)
+    assert refused(local, verbs.Comment(task=approval["task"], text="/approve")) == "decision"
+    assert stands(local, approval) == "pending"
+
+
+def test_a_comment_does_not_decide_what_needs_a_pin(noon: Household, alice: Fabric) -> None:
+    _, approval = asked(noon, action="pay.invoice")
+    assert refused(alice, verbs.Comment(task=approval["task"], text="/approve")) == "pin"
+    assert stands(alice, approval) == "pending"
+
+
+# -- the gate is no way around ------------------------------------------------------------------------------
+
+
+def test_a_gate_that_is_done_cancelled_or_answered_by_hand_decides_nothing(noon: Household, alice: Fabric) -> None:
+    """G10"""
+    task, approval = asked(noon)
+    gate = approval["task"]
+    assert refused(alice, verbs.Done(task=gate, note="fine")) == "approval"
+    assert refused(alice, verbs.Cancel(task=gate)) == "approval"
+    assert refused(alice, verbs.Answer(task=task.id, note="fine")) == "approval"
+    alice.call(verbs.Move(task=gate, column="Done"))
+    assert stands(alice, approval) == "pending"
+    assert status(alice, task) is Status.WAITING
+    approve(at_the_door(noon), approval)
+    assert status(alice, task) is Status.READY
+
+
+def test_a_waiting_run_that_is_moved_on_by_hand_has_no_yes(noon: Household, alice: Fabric) -> None:
+    """G10"""
+    task, approval = asked(noon)
+    alice.call(verbs.Move(task=task.id, column="Ready"))
+    _, answer = again(noon, task)
+    assert (answer["id"], answer["allowed"]) == (approval["id"], False)
+    assert status(alice, task) is Status.WAITING
+
+
+def test_a_cancelled_task_takes_its_request_with_it(noon: Household, alice: Fabric) -> None:
+    task, approval = asked(noon)
+    alice.call(verbs.Cancel(task=task.id))
+    assert refused(at_the_door(noon), verbs.Approve(task=approval["task"], seen=approval["hash"])) == "decided"
+    assert stands(at_the_door(noon), approval) == "withdrawn"
+
+
+# -- time --------------------------------------------------------------------------------------------------
+
+
+def test_time_that_runs_out_is_no_yes_and_no_human_s_no_and_wakes_nobody(noon: Household, alice: Fabric) -> None:
+    """G10"""
+    task, approval = asked(noon)
+    noon.later(days=2)
+    counts = keeper_of(noon).call(verbs.Tend())
+    assert counts["expired"] == 1
+    got = alice.call(verbs.ShowApproval(approval=approval["id"]))
+    assert (got["state"], got["decided_by"], got["allowed"]) == ("expired", None, False)
+    assert status(alice, task) is Status.WAITING
+    assert refused(at_the_door(noon), verbs.Approve(task=approval["task"], seen=approval["hash"])) == "expired"
+    alice.call(verbs.Answer(task=task.id, note="go on without"))
+    run, answer = again(noon, task)
+    assert (answer["state"], answer["allowed"]) == ("expired", False)
+    assert asks(run, again=True)["state"] == "pending"
+
+
+def test_a_late_yes_finds_it_expired_whether_a_keeper_ran_or_not(noon: Household) -> None:
+    """G10, G7"""
+    _, approval = asked(noon)
+    noon.later(days=2)
+    assert refused(at_the_door(noon), verbs.Approve(task=approval["task"], seen=approval["hash"])) == "expired"
+
+
+def test_what_was_approved_is_not_good_for_ever(noon: Household) -> None:
+    task, approval = asked(noon)
+    approve(at_the_door(noon), approval)
+    noon.later(days=2)
+    _, answer = again(noon, task)
+    assert (answer["id"] != approval["id"], answer["state"]) == (True, "pending")
+
+
+def test_the_keeper_decides_nothing(noon: Household) -> None:
+    """G10"""
+    _, approval = asked(noon)
+    keeper = keeper_of(noon)
+    for hours in range(47):
+        noon.at(NOON)
+        noon.later(hours=hours)
+        keeper.call(verbs.Tend())
+        assert stands(noon.fabric_as("alice"), approval) == "pending"
+    not_his(keeper, verbs.Approve(task=approval["task"], seen=approval["hash"]))
+
+
+def test_what_a_crash_left_half_told_is_finished_and_nothing_more(noon: Household, alice: Fabric) -> None:
+    """G5: the decision is kept first; gate and waiting task are told by the next round."""
+    task, approval = asked(noon)
+    noon.ground.rows(
+        "UPDATE approvals SET state = 'denied', decided_by = %s, decided_at = fabric_now(), note = 'no' RETURNING id",
+        noon.people["alice"].id,
+    )
+    assert keeper_of(noon).call(verbs.Tend())["told"] == 1
+    assert status(alice, task) is Status.READY
+    assert alice.call(verbs.Show(task=approval["task"])).task.status is Status.VERIFIED
+    assert keeper_of(noon).call(verbs.Tend())["told"] == 0

@@ -1,0 +1,162 @@
+"""Browser sessions: opaque, hashed, revocable; proven by the PIN, and then under another secret."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskfabric.domain.errors import NeedsHuman, NotAuthenticated, Refused
+from taskfabric.domain.principal import Via
+from taskfabric.ports.fabric import Fabric
+from taskfabric.ports.sessions import Signed
+from taskfabric.services import verbs
+from taskfabric.services.sessions import SignIn
+from taskfabric.wiring import SYSTEM
+from tests.contract.acts import claim, only_here, refused, submit
+from tests.contract.approving import PIN, asked, at_the_door, with_pin
+from tests.contract.household import Household
+
+pytestmark = only_here
+
+
+@pytest.fixture
+def door(noon: Household) -> SignIn:
+    return noon.hallway.sessions
+
+
+def token_of(home: Household, name: str, via: Via = Via.LOCAL) -> str:
+    token, _ = home.credentials.create_token(home.people[name].id, name="x", via=via, stamp=SYSTEM)
+    return token
+
+
+@pytest.fixture
+def signed(noon: Household, door: SignIn) -> Signed:
+    """alice has signed in with the token of her machine."""
+    return door.sign_in(token_of(noon, "alice"), "Firefox on a phone")
+
+
+def link(home: Household, name: str = "alice") -> str:
+    secret, _ = home.hallway.sessions.link_for(home.people[name], SYSTEM)
+    return secret
+
+
+def via_of(door: SignIn, signed: Signed) -> Via:
+    admitted = door.caller(signed.secret)
+    assert admitted is not None
+    return admitted.caller.via
+
+
+def test_a_token_signs_in_and_the_session_may_do_all_but_decide(noon: Household, door: SignIn, signed: Signed) -> None:
+    admitted = door.caller(signed.secret)
+    assert admitted is not None
+    assert (admitted.caller.principal.name, admitted.caller.may_decide) == ("alice", False)
+    fabric = noon.hallway.for_caller(admitted.caller)
+    _, approval = asked(noon)
+    with pytest.raises(NeedsHuman):
+        fabric.call(verbs.Approve(task=approval["task"], seen=approval["hash"]))
+
+
+def test_the_secret_is_nowhere_in_the_database(noon: Household, signed: Signed) -> None:
+    rows = noon.ground.rows("SELECT s::text FROM sessions s") + noon.ground.rows("SELECT j::text FROM journal j")
+    assert all(signed.secret not in row[0] and signed.csrf not in row[0] for row in rows)
+
+
+def test_the_pin_proves_it_under_another_secret_and_the_first_is_worth_nothing(
+    noon: Household, door: SignIn, signed: Signed
+) -> None:
+    with_pin(noon)
+    proven = door.prove(signed.secret, PIN)
+    assert proven.secret != signed.secret
+    assert door.caller(signed.secret) is None
+    assert via_of(door, proven) is Via.SESSION
+
+
+def test_a_wrong_pin_proves_nothing_and_five_lock_it(noon: Household, door: SignIn, signed: Signed) -> None:
+    with_pin(noon)
+    rules = []
+    for pin in ["000000"] * 5 + [PIN]:
+        with pytest.raises(Refused) as caught:
+            door.prove(signed.secret, pin)
+        rules.append(caught.value.facts["rule"])
+    assert rules == ["pin"] * 5 + ["pin-locked"]
+    assert via_of(door, signed) is Via.LOCAL
+
+
+def test_a_link_signs_in_once(noon: Household, door: SignIn) -> None:
+    secret = link(noon)
+    assert via_of(door, door.by_link(secret, "Firefox")) is Via.SESSION
+    with pytest.raises(NotAuthenticated) as used:
+        door.by_link(secret, "Firefox")
+    with pytest.raises(NotAuthenticated) as wrong:
+        door.by_link("x" * 43, "Firefox")
+    assert used.value.to_json() == wrong.value.to_json()
+
+
+def test_a_link_is_worth_a_quarter_of_an_hour(noon: Household, door: SignIn) -> None:
+    secret = link(noon)
+    noon.later(minutes=15)
+    with pytest.raises(NotAuthenticated):
+        door.by_link(secret, "Firefox")
+
+
+def test_a_link_that_somebody_else_made_decides_nothing_for_who_has_a_pin(noon: Household, door: SignIn) -> None:
+    """Whoever can start the server on the machine is not yet its owner."""
+    with_pin(noon)
+    assert via_of(door, door.by_link(link(noon), "Firefox")) is Via.LOCAL
+
+
+def test_only_humans_sign_in_and_no_run_and_no_limited_token(noon: Household, door: SignIn, alice: Fabric) -> None:
+    in_run = alice.call(verbs.RunToken(fence=verbs.FenceArg.of(claim(alice, submit(alice, to="alice")).fence)))["token"]
+    limited, _ = noon.credentials.create_token(
+        noon.people["alice"].id, name="x", via=Via.TOKEN, stamp=SYSTEM, queues=[noon.project_id("alice")]
+    )
+    for token in (token_of(noon, "kimi", Via.TOKEN), in_run, limited, "fab_wrong", ""):
+        with pytest.raises(NotAuthenticated):
+            door.sign_in(token, "Firefox")
+
+
+def test_a_session_ends_by_its_owner_s_word_and_is_in_his_list(noon: Household, door: SignIn, signed: Signed) -> None:
+    alice = noon.fabric_as("alice")
+    (shown,) = alice.call(verbs.ListSessions())
+    assert (shown["agent"], shown["proven"]) == ("Firefox on a phone", False)
+    assert alice.call(verbs.RevokeSession(id=shown["id"]))["revoked_now"]
+    assert door.caller(signed.secret) is None
+    assert alice.call(verbs.ListSessions()) == []
+
+
+def test_signing_out_ends_it(door: SignIn, signed: Signed) -> None:
+    door.sign_out(signed.secret)
+    assert door.caller(signed.secret) is None
+
+
+def test_who_is_idle_for_two_weeks_signs_in_again(noon: Household, door: SignIn, signed: Signed) -> None:
+    noon.later(days=13)
+    assert door.caller(signed.secret) is not None
+    noon.later(days=13)
+    assert door.caller(signed.secret) is not None
+    noon.later(days=15)
+    assert door.caller(signed.secret) is None
+
+
+def test_a_session_of_a_disabled_or_reset_account_is_worth_nothing(noon: Household, door: SignIn) -> None:
+    bob = door.sign_in(token_of(noon, "bob"), "Firefox")
+    at_the_door(noon).call(verbs.ResetUser(name="bob"))
+    assert door.caller(bob.secret) is None
+    bob = door.sign_in(token_of(noon, "bob"), "Firefox")
+    at_the_door(noon).call(verbs.DisableUser(name="bob"))
+    assert door.caller(bob.secret) is None
+
+
+def test_making_a_link_is_a_decision_and_for_another_it_is_an_administrator_s(noon: Household, alice: Fabric) -> None:
+    with pytest.raises(NeedsHuman):
+        alice.call(verbs.SignInLink())
+    made = at_the_door(noon).call(verbs.SignInLink(name="bob"))
+    assert (made["name"], made["expires"]) == ("bob", "2026-11-30T12:15:00Z")
+    run = noon.in_run("alice", claim(alice, submit(alice, to="alice")))
+    assert refused(run, verbs.SignInLink()) == "in-run"
+
+
+def test_what_a_form_carries_follows_from_the_secret_and_differs_for_each(door: SignIn, signed: Signed) -> None:
+    admitted = door.caller(signed.secret)
+    assert admitted is not None
+    assert admitted.csrf == signed.csrf
+    assert signed.csrf != signed.secret

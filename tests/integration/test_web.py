@@ -1,0 +1,226 @@
+"""The pages, read and used without a script: every act is a form, and what is wrong is said where it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskfabric.services.approval_verbs import RequestApproval
+from taskfabric.services.verbs import Ask, Chunks, Done, Fail, FenceArg, Show, Submit, Take
+from taskfabric.testing import TestServer
+from taskfabric.wiring import sign_in_link
+from tests.integration.serving import Served, serving
+from tests.integration.surfing import Surfer
+
+PAGES = ("/", "/boards", "/board/pool", "/board/alice", "/fleet", "/activity", "/settings", "/people", "/new", "/find")
+
+
+@pytest.fixture(scope="module")
+def served(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with server.database() as database, serving(database.dsn, tmp_path_factory.mktemp("home")) as running:
+        database.clock.run()
+        yield running
+
+
+@pytest.fixture
+def alice(served: Served) -> Surfer:
+    surfer = Surfer(served=served)
+    assert surfer.sign_in_by_link("alice").status == 200
+    return surfer
+
+
+def _submit(served: Served, title: str, *, to: str = "pool", by: str = "alice") -> int:
+    return served.fabric(by).call(Submit(title=title, to=to)).task.id
+
+
+def _taken(served: Served, task: int, *, by: str = "kimi") -> FenceArg:
+    return FenceArg.of(served.fabric(by).call(Take(task=task)).fence)
+
+
+def test_a_stranger_is_led_to_the_sign_in_page_and_back(served: Served) -> None:
+    surfer = Surfer(served=served)
+    shown = surfer.get("/board/pool?tag=home")
+    assert shown.path.startswith("/sign-in?next=")
+    back = surfer.fill(shown.form("/sign-in"), token=served.tokens["alice"])
+    assert (back.status, back.path) == (200, "/board/pool?tag=home")
+
+
+def test_every_page_answers_with_html_that_no_script_is_needed_for(alice: Surfer) -> None:
+    for path in PAGES:
+        shown = alice.get(path)
+        assert shown.status == 200, path
+        assert "<main" in shown.text, path
+        assert "default-src 'none'" in shown.headers["content-security-policy"], path
+        assert "unsafe" not in shown.headers["content-security-policy"], path
+        assert " style=" not in shown.text, path
+        assert "<script>" not in shown.text, path
+
+
+def test_a_wrong_token_signs_nobody_in_and_the_page_says_so(served: Served) -> None:
+    surfer = Surfer(served=served)
+    shown = surfer.fill(surfer.get("/sign-in").form("/sign-in"), token="fab_wrong")
+    assert shown.status == 401
+    assert 'role="alert"' in shown.text
+    assert "fabric_session" not in surfer.cookies
+
+
+def test_an_agents_token_is_no_way_into_the_pages(served: Served) -> None:
+    surfer = Surfer(served=served)
+    assert surfer.sign_in("kimi").status == 401
+
+
+def test_a_link_signs_in_once(served: Served) -> None:
+    link = sign_in_link(served.house, "bob")
+    first, second = Surfer(served=served), Surfer(served=served)
+    form = first.get(f"/sign-in?link={link}").form("/sign-in")
+    assert first.fill(form).status == 200
+    again = second.get(f"/sign-in?link={link}").form("/sign-in")
+    assert second.fill(again).status == 401
+
+
+def test_looking_at_a_link_does_not_use_it_up(served: Served) -> None:
+    link = sign_in_link(served.house, "bob")
+    for _ in range(3):
+        Surfer(served=served).get(f"/sign-in?link={link}")
+    surfer = Surfer(served=served)
+    assert surfer.fill(surfer.get(f"/sign-in?link={link}").form("/sign-in")).status == 200
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(served: Served) -> None:
+    surfer = Surfer(served=served)
+    form = surfer.get("/sign-in").form("/sign-in")
+    shown = surfer.send("POST", "/sign-in", {**form.fields, "token": served.tokens["alice"]})
+    assert shown.status == 303
+    assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(shown.headers["set-cookie"].split("; "))
+
+
+def test_signing_out_ends_the_session_itself(alice: Surfer) -> None:
+    kept = dict(alice.cookies)
+    alice.fill(alice.get("/boards").form("/sign-out"))
+    alice.cookies = kept
+    assert alice.get("/boards").path.startswith("/sign-in")
+
+
+def test_a_task_is_made_by_the_form_and_shown(alice: Surfer) -> None:
+    form = alice.get("/new?to=pool").form("submit")
+    shown = alice.fill(form, title="Water the plants", description="# All\n\nof *them*", due="tomorrow 09:00")
+    assert shown.status == 200
+    assert shown.path.startswith("/task/")
+    assert "<em>them</em>" in shown.text
+
+
+def test_what_is_wrong_is_said_in_the_form_and_what_was_typed_stays(alice: Surfer) -> None:
+    form = alice.get("/new").form("submit")
+    shown = alice.fill(form, title="Keep <this>", due="when pigs fly")
+    assert shown.status == 400
+    assert 'role="alert"' in shown.text
+    assert shown.form("submit").fields["title"] == "Keep <this>"
+
+
+def test_a_result_is_verified_from_the_inbox(served: Served, alice: Surfer) -> None:
+    task = _submit(served, "Count the stars")
+    served.fabric("kimi").call(Done(fence=_taken(served, task), note="**seven**"))
+    page = alice.get("/")
+    assert "<strong>seven</strong>" in page.text
+    shown = alice.fill(page.form(f"verify-{task}"))
+    assert "Verified." in shown.text
+    assert served.fabric("alice").call(Show(task=task)).task.status.value == "verified"
+
+
+def test_a_question_shows_its_words_and_is_answered(served: Served, alice: Surfer) -> None:
+    task = _submit(served, "Choose a colour")
+    served.fabric("kimi").call(Ask(fence=_taken(served, task), note="Red or *blue*?"))
+    page = alice.get("/")
+    assert "Red or <em>blue</em>?" in page.text
+    alice.fill(page.form(f"answer-{task}"), note="blue")
+    assert served.fabric("alice").call(Show(task=task)).task.status.value == "ready"
+
+
+def test_an_approval_shows_what_exactly_is_asked_and_is_given(served: Served, alice: Surfer) -> None:
+    task = _submit(served, "Cancel the contract")
+    fence = _taken(served, task)
+    asked = served.fabric("kimi").call(
+        RequestApproval(action="mail.send", args={"to": "bank", "body": "Dear <b>"}, fence=fence)
+    )
+    page = alice.get("/")
+    assert "Dear &lt;b&gt;" in page.text
+    shown = alice.fill(page.form(f"approve-{asked['task']}"))
+    assert shown.status == 200
+    assert "Approved." in shown.text
+
+
+def test_an_unproven_session_reads_and_decides_nothing(served: Served) -> None:
+    task = _submit(served, "Cancel the other contract")
+    fence = _taken(served, task)
+    asked = served.fabric("kimi").call(RequestApproval(action="mail.send", args={"to": "bank"}, fence=fence))
+    surfer = Surfer(served=served)
+    surfer.sign_in("alice")
+    shown = surfer.fill(surfer.get("/").form(f"approve-{asked['task']}"))
+    assert shown.status == 403
+    assert "PIN" in shown.text
+
+
+def test_a_task_shows_its_runs_its_output_and_its_journal(served: Served, alice: Surfer) -> None:
+    task = _submit(served, "Say three things")
+    fence = _taken(served, task, by="qwen")
+    served.fabric("qwen").call(Chunks(fence=fence, chunks=((0, "out", "one <two>\n"), (1, "err", "three\n"))))
+    served.fabric("qwen").call(Fail(fence=fence, note="no more", final=True))
+    shown = alice.get(f"/task/{task}").text
+    assert "one &lt;two&gt;" in shown
+    assert "<td>failed" in shown or "<td>dead" in shown
+    assert "made the task" in shown
+
+
+def test_a_card_is_moved_without_a_script(served: Served, alice: Surfer) -> None:
+    task = _submit(served, "Move me", to="alice")
+    shown = alice.fill(alice.get(f"/task/{task}").form("move-form"), column="Work in progress")
+    assert shown.status == 200
+    assert served.fabric("alice").call(Show(task=task)).task.column == "Work in progress"
+
+
+def test_the_board_is_filtered_by_words_and_by_tag(served: Served, alice: Surfer) -> None:
+    served.fabric("alice").call(Submit(title="Needle", to="alice", tags=("hay",)))
+    _submit(served, "Straw", to="alice")
+    for query in ("text=needle", "tag=hay"):
+        shown = alice.get(f"/board/alice?{query}").text
+        assert "Needle" in shown
+        assert "Straw" not in shown
+
+
+def test_an_error_page_says_what_to_do_and_a_missing_task_is_no_other_than_a_foreign_one(
+    served: Served, alice: Surfer
+) -> None:
+    """G13."""
+    foreign = _submit(served, "Bob's secret", to="bob", by="bob")
+    missing, hidden = alice.get("/task/999999"), alice.get(f"/task/{foreign}")
+    assert (missing.status, missing.text) == (404, hidden.text)
+
+
+def test_a_file_is_attached_and_comes_back_as_a_download(served: Served, alice: Surfer, tmp_path: Path) -> None:
+    task = _submit(served, "Hold a file", to="alice")
+    boundary = "x1y2z3"
+    fields = {"csrf": alice.csrf(), "task": str(task), "back": f"/task/{task}", "form": "attach-form"}
+    parts = [f'--{boundary}\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}\r\n' for k, v in fields.items()]
+    named = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="<img>.html"\r\n\r\n'
+    file = f"{named}<script>1</script>\r\n"
+    body = ("".join(parts) + file + f"--{boundary}--\r\n").encode()
+    reply = served.request(
+        "POST",
+        "/do/attach",
+        body,
+        name=None,
+        headers={
+            "Content-Type": f"multipart/form-data; boundary={boundary}",
+            "Origin": served.url,
+            "Cookie": f"fabric_session={alice.cookies['fabric_session']}",
+        },
+    )
+    assert reply.status == 303
+    attachment = served.fabric("alice").call(Show(task=task)).attachments[0]
+    got = alice.send("GET", f"/file/{attachment.id}")
+    assert got.text == "<script>1</script>"
+    assert got.headers["content-type"] == "application/octet-stream"
+    assert got.headers["content-disposition"].startswith("attachment")
+    assert "sandbox" in got.headers["content-security-policy"]
