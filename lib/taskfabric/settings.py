@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from taskfabric import assets
 from taskfabric.domain.errors import BadInput
 from taskfabric.home import fabric_home
-from taskfabric.logs import HIDDEN, LogFormat, LogLevel, redact
+from taskfabric.logs import LogFormat, LogLevel, redact
 from taskfabric.units import duration, show_duration, show_size, size
 
 __all__ = ["TYPES", "VARIABLES", "Settings", "fabric_home", "load"]

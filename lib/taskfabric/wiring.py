@@ -24,8 +24,8 @@ from taskfabric.boards.native.journal import NativeJournal
 from taskfabric.boards.native.keeping import NativeKeeping
 from taskfabric.boards.native.labels import NativeLabels
 from taskfabric.boards.native.moving import NativeMoving
-from taskfabric.boards.native.places import NativePlaces
 from taskfabric.boards.native.overview import NativeOverview
+from taskfabric.boards.native.places import NativePlaces
 from taskfabric.boards.native.projects import NativeProjects
 from taskfabric.db import backup as saving
 from taskfabric.db.backup import Restored

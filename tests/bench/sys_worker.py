@@ -9,10 +9,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from taskfabric import runtimes
 from taskfabric.domain.card import AgentCard
@@ -52,7 +52,9 @@ class Workers(Http):
     def work(self, slot: Slot) -> None:
         make = self.make(slot)
 
-        def instead(card: AgentCard, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Runtime:
+        def instead(
+            card: AgentCard, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC), keep: Path | None = None
+        ) -> Runtime:
             return make(card)
 
         runtimes.make = instead
@@ -167,6 +169,9 @@ class _First:
             self._first()
             self._first = None
         self._progress.chunk(text, stream=stream)
+
+    def artifact(self, update: Mapping[str, Any]) -> None:
+        self._progress.artifact(update)
 
     def touch(self) -> None:
         self._progress.touch()

@@ -245,7 +245,7 @@ class Hallway:
         except NotAuthenticated:
             raise
         except Refused as error:
-            self._note(caller, what, error)
+            self.refused(caller, what, error)
             raise
 
     def for_caller(self, caller: Caller) -> Fabric:

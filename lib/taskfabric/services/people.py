@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from taskfabric.domain.errors import BadInput, Refused, not_found
 from taskfabric.domain.principal import Caller
+from taskfabric.domain.status import Status
 from taskfabric.domain.target import checked_tier
 from taskfabric.domain.task import Attachment, Entry, Task
 from taskfabric.domain.tier import tier_of

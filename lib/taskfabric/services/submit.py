@@ -48,7 +48,7 @@ class Submitting:
     def prepared(self, caller: Caller, verb: verbs.Submit, queue: Queue) -> NewTask:
         """The task as it would be made in this queue, into which the caller may submit. Raises as a submit does."""
         target = Target(kind=TargetKind.NAME, name=queue.name)
-        return self._new(caller, verb, (target, queue), self._origin(caller, self._parent_of(caller, verb)))
+        return self._new(caller, verb, (target, queue), self.origin(caller, self._parent_of(caller, verb)))
 
     def _put(self, caller: Caller, wanted: Sequence[verbs.Submit]) -> list[Submitted]:
         origins: dict[int | None, Origin] = {}

@@ -200,7 +200,9 @@ def create_app(
     app.calls = Guard(calls, sites=sites, health=edge.health, web=web)
     if gateway is not None:
         public = Gateway.is_public if house.settings.a2a.public_cards else None
-        app.agents = Guard(gateway, sites=sites, health=edge.health, web=web, public=public, schemes=Schemes.of(house.settings))
+        app.agents = Guard(
+            gateway, sites=sites, health=edge.health, web=web, public=public, schemes=Schemes.of(house.settings)
+        )
         edge.dismissed.append(gateway.dismiss)
     app.router.redirect_slashes = False
     app.router.default = unknown

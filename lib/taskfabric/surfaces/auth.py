@@ -31,8 +31,6 @@ from taskfabric.surfaces.schemes import Headers, Schemes
 
 log = logging.getLogger(__name__)
 
-Headers = Iterable[tuple[bytes, bytes]]
-
 # What a token looks like. Whoever shows one is looked up however much was guessed in his name before: a good client
 # that comes for the first time is not locked out, and of 256 random bits nobody guesses one that is looked up.
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{32,128}")

@@ -84,7 +84,7 @@ class KanboardBoard(NativeBoard):
     def submit(self, new: Sequence[NewTask], stamp: Stamp, limits: Limits) -> list[Submitted]:
         answers = self._submission.submit(new, stamp, limits)
         for item in new:
-            self._expect(item.not_before)
+            self.expect(item.not_before)
         if self.names.missed_a_lane():
             self._in_order_until = _LONG_AGO
         queues = {item.project_id for item in new if not item.backlog}

@@ -277,12 +277,11 @@ class Runs:
             return
         usage = {name: max(0, value) for name, value in (result.usage if result else {}).items()}
         ok = result is not None and not isinstance(result.outcome, Failed | Released)
-        units = 0 if result is None else None
+        units = 0 if result is None else 1
         try:
             with self.gate:
-                more = {} if units is None else {"units": units}
                 self._house.hallway.call(
-                    agent.caller, fleet_verbs.Spent(reservation=reservation, usage=usage, ok=ok, **more)
+                    agent.caller, fleet_verbs.Spent(reservation=reservation, units=units, usage=usage, ok=ok)
                 )
         except FabricError as error:
             log.warning("cost not told agent=%s reason=%s", agent.card.name, error.message)
