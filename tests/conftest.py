@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from taskfabric.db.embedded import Cluster
 from taskfabric.testing import Ownership, TestDatabase, TestServer, cluster_in, new_folder, remove_leftovers
@@ -15,6 +16,10 @@ from taskfabric.testing import Ownership, TestDatabase, TestServer, cluster_in, 
 # Tells the workers of a parallel run, and a pytest inside a test, whose server to use.
 _FOLDER: Final = "FABRIC_TEST_FOLDER"
 _owned: list[Ownership] = []
+
+# How long an example takes says something of the machine and of who else is on it, and nothing of what is tested.
+settings.register_profile("taskfabric", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("taskfabric")
 
 
 def pytest_configure(config: pytest.Config) -> None:

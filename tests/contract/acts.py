@@ -39,7 +39,7 @@ def for_any(**strategies: SearchStrategy[Any]) -> Callable[[Callable[..., None]]
             property_of = settings(
                 max_examples=_EXAMPLES[household.way],
                 deadline=None,
-                suppress_health_check=[HealthCheck.function_scoped_fixture],
+                suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
             )
             property_of(given(**strategies)(check))(household=household)
 

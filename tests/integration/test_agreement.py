@@ -17,7 +17,9 @@ from taskfabric.domain.take_order import Head, first, serves
 from taskfabric.domain.tier import TIERS
 from tests.integration.conftest import Rig
 
-ONE_DATABASE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ONE_DATABASE = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def test_the_status_is_the_same_function_in_sql_and_in_python(rig: Rig) -> None:

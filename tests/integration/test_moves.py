@@ -72,7 +72,9 @@ class _Life:
                 board.settle(self.fence, _outcome(self.rig, verb), kimi)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(verbs=st.lists(st.sampled_from(VERBS), min_size=3, max_size=14))
 def test_every_move_is_in_the_table_and_epochs_only_rise(rig: Rig, verbs: list[str]) -> None:
     """G2, G9."""

@@ -177,7 +177,10 @@ def create_app(
         room=edge.room,
         body_limit=server.body_limit,
         wait_cap=server.wait_cap.total_seconds(),
-        kanboard=KanboardApi(kanboard_procedures(house.hallway), house.hallway),
+        # Where the board is a Kanboard, its clients go there.
+        kanboard=None
+        if house.settings.board.kanboard
+        else KanboardApi(kanboard_procedures(house.hallway), house.hallway),
         public_url=server.public_url,
     )
     stream = EventStream(house.hallway, door=edge.door, pool=edge.looks, pulse=edge.pulse)

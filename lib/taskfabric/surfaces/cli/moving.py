@@ -280,7 +280,7 @@ COMMANDS: Final = (
         help="The whole board as JSON lines, one row a line. Secrets, leases and the journal do not travel.",
         add=_add_export,
         run=_export,
-        examples=("fabric export board.jsonl", "fabric export | gzip > board.jsonl.gz"),
+        examples=("fabric export board.jsonl", "fabric export board.jsonl --pin"),
     ),
     Command(
         name="adopt",
