@@ -393,3 +393,34 @@ def test_what_a_provider_says_of_its_windows_is_on_the_roster_of_every_card_on_t
     for name in ("kimi", "qwen"):
         (told,) = row(alice, name)["learned"]
         assert (told["window"], told["used"], told["limit"]) == ("weekly", 0.25, 100)
+
+
+def test_a_task_that_may_cost_no_more_than_a_subscription_is_for_those_that_do_not(
+    noon: Household, put: Put, alice: Fabric
+) -> None:
+    put("kimi", card(account="one", more='cost = "metered"\nallow_metered = true'))
+    put("qwen", card(account="two", more='cost = "flat"'))
+    with noon.ruled_by(Rules()):
+        alice.call(verbs.Agents())
+        task = submit(alice, to="any:cost=flat")
+        assert noon.fabric_as("kimi").call(verbs.Claim()) == []
+        claimers = alice.call(verbs.Why(task=task.id)).claimers
+        assert "qwen" in claimers
+        assert "kimi" not in claimers
+        (got,) = noon.fabric_as("qwen").call(verbs.Claim())
+        assert got.task.id == task.id
+
+
+def test_auto_goes_by_the_agents_that_are_there(
+    noon: Household, put: Put, alice: Fabric, kimi: Fabric, qwen: Fabric
+) -> None:
+    put("kimi", card().replace('["small", "large"]', '["large"]'))
+    put("qwen", card(account="two").replace('["small", "large"]', '["small"]'))
+    with noon.ruled_by(Rules()):
+        alice.call(verbs.Agents())
+        for fabric in (kimi, qwen):
+            assert report(fabric)["open"]
+        assert submit(alice, "Refactor the architecture", to="auto").tier == "large"
+        alice.call(verbs.Pause(name="kimi"))
+        left = submit(alice, "Refactor the architecture", to="auto")
+        assert (left.tier, left.needs) == ("", ()), "one is left, so there is nothing to decide"

@@ -26,6 +26,7 @@ from taskfabric.ports.board import Edit, Filter
 from taskfabric.services import policy
 from taskfabric.services.desk import Desk
 from taskfabric.services.manning import FABRIC
+from taskfabric.services.openings import Openings
 
 _MARK: Final = "auto"  # the reference of such a question; only those of the fabric itself count
 _UNJUDGED: Final = (Status.HELD, Status.READY, Status.BACKLOG)
@@ -101,13 +102,21 @@ class Routing:
         return Routed(choice=choice, comment=told(choice, verdict, sure=False))
 
     def _offers(self, queue: Queue) -> list[Offer]:
+        """What the agents of the pool take. Who is closed and will not open by himself counts only where all are."""
         desk = self._desk
-        agents = [p for p in desk.credentials.principals() if p.kind is Kind.AGENT and p.active]
-        return [
-            Offer(tiers=p.tiers, capabilities=p.capabilities)
-            for p in agents
-            if policy.is_of(desk, p.id, queue.project_id)
+        agents = [
+            p
+            for p in desk.credentials.principals()
+            if p.kind is Kind.AGENT and p.active and policy.is_of(desk, p.id, queue.project_id)
         ]
+        deck = desk.cards.deck()
+        # An agent without an enabled card says for itself what it does.
+        cards = [deck.cards[p.name] for p in agents if p.name in deck.cards and deck.cards[p.name].enabled]
+        look = Openings(desk).look(cards)
+        states = {card.name: look.seen(card) for card in cards}
+        shut = {name for name, state in states.items() if not state.open and state.until is None}
+        there = [p for p in agents if p.name not in shut] or agents
+        return [Offer(tiers=p.tiers, capabilities=_able(p.capabilities)) for p in there]
 
     # -- after the task is made ----------------------------------------------------------------------
 
@@ -163,6 +172,11 @@ class Routing:
         for asked in self._desk.board.find(Filter(parent=task.id, submitter_id=FABRIC.principal_id), _OURS):
             if asked.reference == _MARK and asked.status not in FINISHED:
                 self._desk.board.cancel(asked.id, f"#{task.id} was rated", FABRIC)
+
+
+def _able(capabilities: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Without what only says how much it costs: agents that differ in nothing else are alike."""
+    return None if capabilities is None else tuple(c for c in capabilities if not c.startswith("cost/"))
 
 
 _OURS: Final = Viewer(principal_id=FABRIC.principal_id, kind=Kind.SERVICE)
