@@ -23,7 +23,7 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE = 20_000.0  # milliseconds
+PATIENCE = 40_000.0  # milliseconds; a loaded machine draws a page in seconds
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from taskfabric.domain.principal import Via
 from taskfabric.domain.status import Status
 from taskfabric.ports.fabric import Fabric
 from taskfabric.services import verbs
-from tests.contract.acts import NOON, claim, fence, look, refused, said, status, submit
+from tests.contract.acts import NOON, claim, fail, fence, look, refused, said, status, submit
 from tests.contract.approving import (
     MAIL,
     PIN,
@@ -62,6 +62,15 @@ def test_an_amount_above_the_bound_needs_a_pin(noon: Household, kimi: Fabric) ->
     assert asks(kimi, args={**MAIL, "amount": 50})["level"] == "confirm"
     assert asks(kimi, args={**MAIL, "amount": 50.01})["level"] == "secure"
     assert asks(kimi, args={**MAIL, "amount": "about ninety"})["level"] == "secure"
+
+
+def test_what_a_worker_makes_of_a_run_that_waits_is_no_result(noon: Household, alice: Fabric, kimi: Fabric) -> None:
+    """G3: the run has ended itself by asking; its program's exit code says nothing more."""
+    got = claim(kimi, submit(alice, to="kimi"))
+    asks(kimi, got)
+    with pytest.raises(LeaseLost):
+        fail(kimi, got, "exit code 7")
+    assert alice.call(verbs.Show(task=got.task.id)).late_results == ()
 
 
 def test_a_stale_run_asks_nothing(noon: Household, alice: Fabric, kimi: Fabric) -> None:

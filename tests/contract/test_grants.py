@@ -153,6 +153,8 @@ def test_a_file_that_asks_for_more_holds_at_once(
     house_file('kind = "write"\nlevel = "logged"', 'kind = "write"\nlevel = "secure"')
     assert asks(kimi, action="note.add", args={})["level"] == "secure"
     assert not at_the_door(noon).call(verbs.ShowPolicy())["accepted"]
+    checks = {c.name: c.next for c in noon.fabric_as("alice").call(verbs.Doctor())}
+    assert "policy accept" in checks["policy"]
 
 
 def test_a_file_that_cannot_be_read_changes_nothing_and_says_so(
@@ -161,6 +163,8 @@ def test_a_file_that_cannot_be_read_changes_nothing_and_says_so(
     house_file('kind = "secure"\nlevel = "secure"', 'kind = "secure"\nlevel = "auto"')
     assert asks(kimi, action="pay.invoice", args={})["level"] == "secure"
     assert "secure" in at_the_door(noon).call(verbs.ShowPolicy())["problem"]
+    (check,) = [c for c in noon.fabric_as("alice").call(verbs.Doctor()) if c.name == "policy"]
+    assert (check.state, "secure" in check.text) == ("warn", True)
 
 
 def test_an_approval_does_not_outlive_a_stricter_policy(

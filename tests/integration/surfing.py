@@ -85,7 +85,7 @@ class Surfer:
         self,
         method: str,
         path: str,
-        fields: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | str | None = None,
         *,
         headers: Mapping[str, str] | None = None,
         origin: str | None = "",
@@ -97,7 +97,7 @@ class Surfer:
         body = b""
         if method == "POST":
             given.setdefault("Content-Type", "application/x-www-form-urlencoded")
-            body = urlencode(fields or {}).encode()
+            body = fields.encode() if isinstance(fields, str) else urlencode(fields or {}).encode()
             if origin is not None:
                 given["Origin"] = origin or self.served.url
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.served.port, timeout=30)) as conn:
@@ -117,6 +117,10 @@ class Surfer:
             self.cookies.pop(name, None)
         else:
             self.cookies[name] = value
+
+    def post_raw(self, path: str, body: str) -> Shown:
+        """A form whose body is given as it travels, without following where it leads."""
+        return self.send("POST", path, body)
 
     def get(self, path: str) -> Shown:
         """The page, with up to five redirects followed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -224,3 +225,34 @@ def test_a_file_is_attached_and_comes_back_as_a_download(served: Served, alice: 
     assert got.headers["content-type"] == "application/octet-stream"
     assert got.headers["content-disposition"].startswith("attachment")
     assert "sandbox" in got.headers["content-security-policy"]
+
+
+def test_several_are_approved_at_once_each_as_it_was_shown(served: Served, alice: Surfer) -> None:
+    gates = []
+    for n in range(2):
+        fence = _taken(served, _submit(served, f"Send letter {n}"))
+        asked = served.fabric("kimi").call(RequestApproval(action="mail.send", args={"to": f"bank {n}"}, fence=fence))
+        gates.append(asked)
+    items = urlencode([("items", f"{gate['task']}:{gate['hash']}") for gate in gates])
+    shown = alice.post_raw("/do/approve-many", f"csrf={alice.csrf()}&back=/&{items}")
+    assert shown.status == 303
+    again = alice.post_raw("/do/approve-many", f"csrf={alice.csrf()}&back=/&{items}")
+    assert again.status in (403, 409, 404)
+    assert "Approved." not in again.text
+
+
+def test_the_limits_of_a_board_are_set_and_shown(alice: Surfer) -> None:
+    shown = alice.fill(alice.get("/board/alice").form("queue-limit"), column="Work in progress", limit="3")
+    assert shown.status == 200
+    assert "/ 3</span>" in shown.text
+    alice.fill(shown.form("queue-limit"), column="Work in progress", limit="0")
+
+
+def test_what_was_wrong_is_said_also_when_its_form_is_gone(served: Served, alice: Surfer) -> None:
+    task = _submit(served, "Count once")
+    served.fabric("kimi").call(Done(fence=_taken(served, task), note="one"))
+    form = alice.get("/").form(f"verify-{task}")
+    alice.fill(form)
+    shown = alice.fill(form)
+    assert shown.status == 409
+    assert 'role="alert"' in shown.text

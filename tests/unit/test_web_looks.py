@@ -79,12 +79,15 @@ def test_markdown_becomes_plain_html(text: str, html: str) -> None:
         "[x](data:text/html,<script>1</script>)",
         "[x]: javascript:alert(1)\n\n[x]",
         "<javascript:alert(1)>",
+        "[x](/do/approve)",
+        "[x](//elsewhere.example)",
+        "[x](java&#x0A;script:alert(1))",
         "<svg onload=alert(1)>",
     ],
 )
 def test_markdown_loads_nothing_and_runs_nothing(text: str) -> None:
     made = html_of(text)
-    assert not re.search(r"<(img|svg|script|iframe)|href=\"(javascript|data):", made)
+    assert not re.search(r"<(img|svg|script|iframe)|href=\"(?!https?://)", made)
 
 
 def test_a_text_that_is_too_long_to_render_is_shown_as_it_is() -> None:
@@ -94,7 +97,7 @@ def test_a_text_that_is_too_long_to_render_is_shown_as_it_is() -> None:
 
 def test_deep_nesting_costs_no_more_than_a_moment() -> None:
     assert html_of("> " * 5000 + "x")
-    assert html_of("[" * 20_000)
+    assert html_of("[" * 5_000)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from taskfabric.ports.board import Filter
 from taskfabric.services import schedules
 from taskfabric.services.desk import Desk
 from taskfabric.services.fleet_roster import FleetRoster
+from taskfabric.services.levels import Levels
 from taskfabric.services.upkeep import Upkeep
 from taskfabric.services.verbs import Check
 from taskfabric.services.verbs import Doctor as DoctorVerb
@@ -39,7 +40,18 @@ class Doctor:
         found = [*self._board(), *self._tasks(caller)]
         if caller.principal.is_human and caller.principal.is_admin:
             found += [*self._queues(), *self._fleet.doctor(), *self._services(), *self._pins(), *_code_at_start()]
+            found += self._policy()
         return found
+
+    def _policy(self) -> Iterator[Check]:
+        """Whether the file that says what needs a human's decision is in force as it stands."""
+        found = Levels(self._desk).seen()
+        if found.problem:
+            hint = "mend it; until then what was accepted before holds"
+            yield Check(name="policy", state="warn", text=found.problem, next=hint)
+        elif not found.is_accepted:
+            text = f"{found.source} was changed; where it asks for less than before it does not hold yet"
+            yield Check(name="policy", state="warn", text=text, next="`fabric policy accept`, if you changed it")
 
     def _services(self) -> Iterator[Check]:
         """The schedules and the notifications, as far as their files say; and whether the keeper makes its rounds."""

@@ -178,6 +178,7 @@ class Hallway:
         on(verbs.CreateQueue, self.arranging.create_queue)
         on(verbs.ListQueues, self.arranging.list_queues)
         on(verbs.SetMember, self.arranging.set_member)
+        on(verbs.SetLimit, self.arranging.set_limit)
         on(verbs.AddUser, roster.add_user)
         on(verbs.ListUsers, roster.list_users)
         on(verbs.DisableUser, roster.disable_user)

@@ -46,6 +46,18 @@ class SetMember(Verb[None]):
     pin: Text | None = Field(default=None, repr=False)
 
 
+class SetLimit(Verb[dict[str, Any]]):
+    """How many cards a column of a queue may hold before claims and moves by hand into it stop; 0 = no limit. In Work
+    in progress what waits for somebody does not count; a full Done stops the claims of its queue."""
+
+    method: ClassVar[str] = "fabric.queue.limit"
+    result = plain()
+
+    queue: Word
+    column: Word
+    limit: Annotated[int, Field(ge=0, le=10_000, strict=True)]
+
+
 class AddUser(Verb[dict[str, Any]]):
     """Add a human, with an inbox; the answer holds a token, shown once."""
 

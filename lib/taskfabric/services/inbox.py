@@ -113,7 +113,7 @@ class Inboxes:
             and task.flags & (Flag.NEEDS_INPUT | Flag.NEEDS_AUTH)
             and task.asked == me.name
         ):
-            return _shape("question", task, "an answer lets it go on", "it goes on waiting", ["answer", "delegate"])
+            return _shape("question", task, "an answer lets it go on", "it goes on waiting", ["answer"])
         if task.status is Status.DONE and me.id in (task.submitter_id,) and task.producer_id != me.id:
             return _shape("verify", task, "verified and closed", "it stays done and unverified", ["verify", "reject"])
         if task.status is Status.DONE and own and task.producer_id != me.id:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from taskfabric.domain.approval import Level
@@ -14,6 +15,15 @@ from taskfabric.services import approval_verbs, policy
 from taskfabric.services.desk import Desk
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """How the policy file stands."""
+
+    source: str
+    problem: str = ""  # why it cannot be used
+    is_accepted: bool = False  # just this text was accepted, or ships
 
 
 class Levels:
@@ -56,24 +66,26 @@ class Levels:
             self._read[text] = found
         return found
 
-    # -- the verbs -----------------------------------------------------------------------------------
-
-    def show(self, caller: Caller, verb: approval_verbs.ShowPolicy) -> dict[str, Any]:
-        policy.refuse_service(caller, "read the policy")
-        problem = ""
-        source = "policy.toml"
-        text = accepted = self._accepted()
+    def seen(self) -> Seen:
+        """How the file stands."""
+        accepted = self._accepted()
         try:
             text, source = self._desk.inbox.policy()
             self._parsed(text, source)
         except BadInput as error:
-            problem = error.message
-        both = self.judged()
+            return Seen(source="policy.toml", problem=error.message)
+        return Seen(source=source, is_accepted=text == accepted)
+
+    # -- the verbs -----------------------------------------------------------------------------------
+
+    def show(self, caller: Caller, verb: approval_verbs.ShowPolicy) -> dict[str, Any]:
+        policy.refuse_service(caller, "read the policy")
+        seen, both = self.seen(), self.judged()
         patterns = dict.fromkeys(rule.pattern for rule in (*both.now.rules, *both.accepted.rules))
         return {
-            "source": source,
-            "problem": problem,
-            "accepted": text == accepted,
+            "source": seen.source,
+            "problem": seen.problem,
+            "accepted": seen.is_accepted,
             "household": list(both.household),
             "confirm_expires": both.expires(Level.CONFIRM).total_seconds(),
             "secure_expires": both.expires(Level.SECURE).total_seconds(),

@@ -34,7 +34,8 @@ class Overlooking:
         )
         view = self._overview.board(queue.project_id, wanted, verb.per_column, Viewer.of(caller))
         moves = caller.principal.is_human and caller.run is None
-        return Wall(queue=queue.name, may_move=moves, view=view)
+        arranges = moves and policy.manages(self._desk, caller, queue.project_id)
+        return Wall(queue=queue.name, may_move=moves, may_arrange=arranges, view=view)
 
     def depths(self, caller: Caller, verb: overview_verbs.Depths) -> list[dict[str, Any]]:
         """One entry a queue, with a number for each hour."""

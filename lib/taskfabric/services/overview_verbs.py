@@ -23,6 +23,7 @@ class Wall:
 
     queue: str
     may_move: bool  # whether he moves cards here by hand
+    may_arrange: bool  # whether he sets its limits
     view: BoardView
 
 
@@ -39,6 +40,7 @@ def _encode(wall: Wall) -> dict[str, Any]:
     return {
         "queue": wall.queue,
         "may_move": wall.may_move,
+        "may_arrange": wall.may_arrange,
         "project_id": view.project_id,
         "now": view.now.isoformat(),
         "swimlanes": list(view.swimlanes),
@@ -76,7 +78,7 @@ def _decode(shape: dict[str, Any]) -> Wall:
         columns=columns,
         swimlanes=tuple(shape["swimlanes"]),
     )
-    return Wall(queue=shape["queue"], may_move=shape["may_move"], view=view)
+    return Wall(queue=shape["queue"], may_move=shape["may_move"], may_arrange=shape["may_arrange"], view=view)
 
 
 WALL: Final = Codec[Wall](encode=_encode, decode=_decode)

@@ -6,6 +6,7 @@ The verbs about queues are here, and beside them the plain calls that surfaces w
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from taskfabric.domain.errors import BadInput, Refused, not_found
 from taskfabric.domain.principal import Caller, Kind, Principal, ProjectRole, Viewer
@@ -92,6 +93,20 @@ class Arranging:
             if not self._is_his(caller, queue):
                 policy.need_pin(self._desk, caller, verb.pin, f"a new member for {queue.name!r}")
             self._desk.projects.set_member(queue.project_id, member.id, verb.role, caller.stamp())
+
+    def set_limit(self, caller: Caller, verb: verbs.SetLimit) -> dict[str, Any]:
+        """The limit of work in progress of one column. For whoever manages the queue."""
+        policy.need_human(caller, "limiting work in progress", "arrange")
+        queue = self._desk.named(caller, verb.queue)
+        if queue is None or not policy.sees_queue(self._desk, caller, queue):
+            raise not_found("queue")
+        self._need_manager(caller, queue.project_id, "limiting its work in progress")
+        titles = {c.title.lower(): c for c in self._desk.projects.columns(queue.project_id)}
+        column = titles.get(verb.column.lower())
+        if column is None:
+            raise not_found("column")
+        self._desk.projects.update_column(column.id, caller.stamp(), title=column.title, task_limit=verb.limit)
+        return {"queue": queue.name, "column": column.title, "limit": verb.limit}
 
     def _is_his(self, caller: Caller, queue: Queue) -> bool:
         """True for the caller's inbox and for the queues of his agents; a pool is everybody's."""

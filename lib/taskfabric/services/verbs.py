@@ -85,6 +85,7 @@ from taskfabric.services.house_verbs import ListUsers as ListUsers
 from taskfabric.services.house_verbs import ResetUser as ResetUser
 from taskfabric.services.house_verbs import RevokeToken as RevokeToken
 from taskfabric.services.house_verbs import RunToken as RunToken
+from taskfabric.services.house_verbs import SetLimit as SetLimit
 from taskfabric.services.house_verbs import SetMember as SetMember
 from taskfabric.services.house_verbs import SetPin as SetPin
 from taskfabric.services.inbox_verbs import Delegate as Delegate

@@ -6,6 +6,7 @@ from typing import Any, Final, assert_never
 
 from taskfabric.boards.native.insert import add_tags
 from taskfabric.boards.native.judge import illegal, locked, waive_broken
+from taskfabric.boards.native.limits import refuse_full_column
 from taskfabric.boards.native.names import Connection, Lane, Names
 from taskfabric.boards.native.rows import Remark, as_signed, record, reread
 from taskfabric.boards.native.settle import LET_GO
@@ -154,6 +155,7 @@ def move(conn: Connection, names: Names, task_id: int, place: Place, stamp: Stam
         conn.execute(SHIFT, values)
         record(conn, task_id, "shifted", stamp, None, {"swimlane": layout.swimlanes[swimlane_id]})
     else:
+        refuse_full_column(conn, layout, column_id, task_id)
         freed = waive_broken(conn, task_id) if role is ColumnRole.READY and task.open_blockers else 0
         conn.execute(MOVE, {**values, "freed": freed})
         text = f"from {task.column} to {layout.columns[column_id]}"

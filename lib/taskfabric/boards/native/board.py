@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from psycopg import errors as pg
 from psycopg.types.json import Jsonb
 
-from taskfabric.boards.native import arrange, claim, judge, read, settle, sweep
+from taskfabric.boards.native import arrange, claim, judge, limits, read, settle, sweep
 from taskfabric.boards.native import done as finish
 from taskfabric.boards.native import submit as submitting
 from taskfabric.boards.native.names import Connection, Names
@@ -129,15 +129,19 @@ class NativeBoard:
         return self._claim(want, limit, stamp, _FOR_EVER)
 
     def _claim(self, want: Want, limit: int, stamp: Stamp, until: datetime) -> list[Claimed]:
-        if want.concurrency is None:
+        limited = self._limited(want)
+        if want.concurrency is None and not limited:
             counted = self._single(lambda conn: claim.claim(conn, self.names, want, limit, stamp, in_order_until=until))
         else:
 
             def within_limit(conn: Connection) -> list[tuple[Claimed, int]]:
-                free = min(limit, claim.room(conn, want, stamp))
-                if not free:
+                open_to, most = limits.with_room(conn, want) if limited else (want, None)
+                free = min(limit, limit if most is None else most)
+                if want.concurrency is not None:
+                    free = min(free, claim.room(conn, want, stamp))
+                if not free or not open_to.queues:
                     return []
-                return claim.claim(conn, self.names, want, free, stamp, in_order_until=until)
+                return claim.claim(conn, self.names, open_to, free, stamp, in_order_until=until)
 
             counted = self._db.retrying(within_limit)
         self._claims += len(counted)
@@ -145,6 +149,14 @@ class NativeBoard:
             self.expect(got.task.lease_until)
             self._granted.remember(got.task, seq)
         return [got for got, _ in counted]
+
+    def _limited(self, want: Want) -> bool:
+        """Whether a queue of the want limits its work in progress, as far as is known: a few seconds old at most."""
+        layouts = [self.names.fresh(queue) for queue in want.queues]
+        if None in layouts:
+            with self._db.connection() as conn:
+                layouts = [self.names.layout(conn, queue) for queue in want.queues]
+        return limits.limited([layout for layout in layouts if layout is not None])
 
     def _put_in_order(self, want: Want) -> tuple[datetime, bool]:
         """Expired leases are taken back and delayed tasks become claimable, as far as they are due.
@@ -184,14 +196,21 @@ class NativeBoard:
         with self._db.connection() as conn:
             if not want.queues or (want.concurrency is not None and claim.held(conn, stamp) >= want.concurrency):
                 return False
-            return claim.has_work(conn, self.names, want)
+        limited = self._limited(want)
+        with self._db.connection() as conn:
+            if limited:
+                want, _ = limits.with_room(conn, want, lock=False)
+            return bool(want.queues) and claim.has_work(conn, self.names, want)
 
     def take(self, task_id: int, want: Want, stamp: Stamp) -> Claimed:
         self._put_in_order(want)
+        limited = self._limited(want)
 
         def taking(conn: Connection) -> Claimed:
             if want.concurrency is not None and not claim.room(conn, want, stamp):
                 raise claim.no_room(want, stamp)
+            if limited:
+                limits.refuse_full_queue(conn, task_id)
             return claim.take(conn, self.names, task_id, want, stamp)
 
         got = self._db.retrying(taking)

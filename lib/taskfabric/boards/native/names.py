@@ -51,6 +51,7 @@ class Layout:
     role_of: Mapping[int, ColumnRole | None]
     swimlanes: Mapping[int, str]
     swimlane_id: int  # the default one
+    limits: Mapping[int, int]  # work in progress, by column; those without are left out
 
     def column_for(self, role: ColumnRole) -> int:
         """The column with this role. Raises NotFound for a queue that is not mapped."""
@@ -193,11 +194,16 @@ class Names:
             self._lanes[lane_id] = lane
             self._lane_ids[lane] = lane_id
 
+    def fresh(self, project_id: int) -> Layout | None:
+        """The project's layout if it is known and not too old."""
+        cached = self._layouts.get(project_id)
+        return cached[1] if cached is not None and time.monotonic() - cached[0] < _FRESH else None
+
     def layout(self, conn: Connection, project_id: int) -> Layout:
         """The project's layout, a few seconds old at most. Raises NotFound."""
-        cached = self._layouts.get(project_id)
-        if cached is not None and time.monotonic() - cached[0] < _FRESH:
-            return cached[1]
+        cached = self.fresh(project_id)
+        if cached is not None:
+            return cached
         layout = _read_layout(conn, project_id)
         self._layouts[project_id] = (time.monotonic(), layout)
         return layout
@@ -229,7 +235,8 @@ SELECT coalesce(q.name, p.name), q.kind, q.owner_id, coalesce(q.score_check, fal
        (SELECT array_agg(c.role ORDER BY c.position) FROM columns c WHERE c.project_id = p.id),
        (SELECT array_agg(s.id ORDER BY s.position) FROM swimlanes s WHERE s.project_id = p.id),
        (SELECT array_agg(s.name ORDER BY s.position) FROM swimlanes s WHERE s.project_id = p.id),
-       coalesce(q.swimlane_id, (SELECT s.id FROM swimlanes s WHERE s.project_id = p.id ORDER BY s.position LIMIT 1))
+       coalesce(q.swimlane_id, (SELECT s.id FROM swimlanes s WHERE s.project_id = p.id ORDER BY s.position LIMIT 1)),
+       (SELECT array_agg(c.task_limit ORDER BY c.position) FROM columns c WHERE c.project_id = p.id)
   FROM projects p LEFT JOIN queues q ON q.project_id = p.id
  WHERE p.id = %s
 """
@@ -253,6 +260,7 @@ def _read_layout(conn: Connection, project_id: int) -> Layout:
         role_of=role_of,
         swimlanes=dict(zip(row[8] or [], row[9] or [], strict=True)),
         swimlane_id=row[10],
+        limits={i: limit for i, limit in zip(ids, row[11] or [], strict=True) if limit},
     )
 
 

@@ -87,19 +87,6 @@ def _owner(house: House, kept: Mapping[str, object]) -> str:
     return name
 
 
-def sign_in_link(home: Path, running: Mapping[str, Any], *, env: Mapping[str, str]) -> str:
-    """The address under which the local human's browser signs in, once, within a quarter of an hour."""
-    settings = load(env=env, home=home)
-    place = (running.get("database") or {}).get("place")
-    dsn = settings.board.dsn if place is None else wiring.cluster_at(home, Path(place)).start()
-    house = wiring.build(settings, dsn, home=home, name="up")
-    try:
-        name = _owner(house, read(home / CREDENTIALS) or {})
-        return f"{running['url']}/sign-in?link={wiring.sign_in_link(house, name)}"
-    finally:
-        house.close()
-
-
 def new_credentials(home: Path, running: Mapping[str, Any], *, env: Mapping[str, str]) -> dict[str, object]:
     """What ``credentials`` shall hold, with a new token of the local human; ``running`` is what runtime.json says.
 

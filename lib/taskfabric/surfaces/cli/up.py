@@ -170,12 +170,8 @@ def _told(ctx: Context, here: Path, shape: Shape, *, is_new: bool) -> int:
         return 0
     out.line(f"\nThe fabric runs at {out.paint(shape['url'], 'bold')}, and you are {shape.get('user')}.")
     out.line(f"In a browser, once and within 15 minutes: {out.paint(shape['sign_in'], 'bold')}")
-    out.line(f"Its data are in {here}.")
-    if sys.stdout.isatty():  # whoever reads a log is not the one who started it
-        from taskfabric.surfaces.cli.start import sign_in_link
-
-        out.line(f"\nIn the browser, once within 15 minutes: {sign_in_link(here, shape, env=ctx.env)}")
-    out.line("\nTry, in another terminal:")
+    out.line(f"Its data are in {here}.\n")
+    out.line("Try, in another terminal:")
     flag = "" if here == ctx.home() else f"FABRIC_HOME={here} "
     for command, about in (
         ("fabric list", "what there is to do"),

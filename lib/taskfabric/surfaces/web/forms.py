@@ -178,6 +178,11 @@ ACTS: Final[Mapping[str, Act]] = {
     # -- the fleet
     "pause": Act(verb=fleet_verbs.Pause, fields={"name": text, "until": moment, "note": text}, said="Paused."),
     "resume": Act(verb=fleet_verbs.Resume, fields={"name": text, "account": flag}, said="Resumed."),
+    "queue-limit": Act(
+        verb=house_verbs.SetLimit,
+        fields={"queue": text, "column": text, "limit": whole},
+        said="The limit holds from now on.",
+    ),
     "queue-create": Act(verb=house_verbs.CreateQueue, fields={"name": text, "kind": text, "owner": text}, said="Made."),
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ by a parser that keeps only the elements listed here.
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any, Final
 
 import nh3
@@ -18,7 +19,8 @@ _TAGS: Final = {
     "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
 _SCHEMES: Final = {"http", "https", "mailto"}
-_LONGEST: Final = 200_000  # characters; what is longer is shown as plain text, for rendering costs time
+_LINK: Final = re.compile(r"https?://|mailto:|/task/[0-9]+$", re.IGNORECASE)
+_LONGEST: Final = 60_000  # characters; what is longer is shown as plain text, for rendering costs time
 _DEEPEST: Final = 40  # levels of nesting
 
 
@@ -38,6 +40,11 @@ def _heading(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
     return f"<h{level}>" if tokens[index].nesting == 1 else f"</h{level}>\n"
 
 
+def _kept(tag: str, name: str, value: str) -> str | None:
+    """Links lead to a whole address elsewhere or to a task here; what only looks like one is dropped."""
+    return value if name != "href" or _LINK.match(value) else None
+
+
 @functools.lru_cache(maxsize=512)
 def html_of(text: str) -> Markup:
     """The text as harmless HTML; what cannot be rendered stands there as it was written."""
@@ -47,6 +54,7 @@ def html_of(text: str) -> Markup:
         _renderer().render(text),
         tags=_TAGS,
         attributes={"a": {"href", "title"}, "code": set(), "ol": {"start"}},
+        attribute_filter=_kept,
         url_schemes=_SCHEMES,
         link_rel="noopener noreferrer nofollow",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from taskfabric.domain.journal import Event
@@ -52,7 +53,7 @@ _LONGEST: Final = 160  # characters of one fact
 
 def sentence(event: Event) -> str:
     """What happened, without the name of who did it."""
-    words = _WORDS.get(event.kind, event.kind.replace("_", " ").replace(".", " "))
+    words = _WORDS.get(event.kind, re.sub(r"[-_.]", " ", event.kind))
     facts = [f"{name}: {text}" for name in _FACTS if (text := _fact(event.data.get(name)))]
     return f"{words} ({'; '.join(facts)})" if facts else words
 

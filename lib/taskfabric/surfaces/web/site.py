@@ -16,7 +16,15 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from taskfabric.domain.errors import BadInput, FabricError, NotAuthenticated, NotFound, Refused, Unavailable
+from taskfabric.domain.errors import (
+    BadInput,
+    FabricError,
+    NotAuthenticated,
+    NotFound,
+    Refused,
+    Unavailable,
+    from_json,
+)
 from taskfabric.services.hallway import Hallway
 from taskfabric.surfaces.answers import TooLarge, header, read_body, status_of
 from taskfabric.surfaces.auth import Sites
@@ -221,7 +229,7 @@ class Site:
             elif act is None:
                 raise NotFound("there is no such form", next="reload the page and try again")
             else:
-                result = visit.fabric.call(asked(act, visit, form))
+                result = _whole(visit.fabric.call(asked(act, visit, form)))
         except (FabricError, ProtocolError) as error:
             wrong = error.error if isinstance(error, ProtocolError) else error
             if as_json:
@@ -242,7 +250,10 @@ class Site:
         back = _local(form.get("back"))
         problem = Problem(form=form.get("form"), error=error, entered=form)
         try:
-            reply = self._page(replace(self._at(visit, back), problem=problem), back.partition("?")[0])
+            here = self._at(visit, back)
+            reply = self._page(replace(here, problem=problem), back.partition("?")[0])
+            if f'id="{problem.form}"'.encode() not in reply.body:  # what it was about is no longer there
+                reply = self._page(replace(here, problem=replace(problem, form="")), back.partition("?")[0])
         except FabricError:  # the page itself is gone by now
             return self._refusal(scope, error)
         return replace(reply, status=status_of(error))
@@ -325,6 +336,18 @@ def _frame(visit: Visit) -> dict[str, Any]:
 
 def _without_said(asked_for: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in asked_for.items() if name != "said"}
+
+
+def _whole(result: Any) -> Any:
+    """What a verb answered. Raises the first error among several receipts, and says how many were decided."""
+    receipts = [one for one in result if isinstance(one, Mapping)] if isinstance(result, list) else []
+    wrong = [one for one in receipts if "error" in one]
+    if wrong:
+        error = from_json(wrong[0]["error"])
+        done = len(receipts) - len(wrong)
+        error.message = f"{done} decided, {len(wrong)} not: #{wrong[0]['task']}: {error.message}"
+        raise error
+    return result
 
 
 _PLACE: Final = re.compile(r"/[A-Za-z0-9._~%/-]*(\?[A-Za-z0-9._~%&=+#:@-]*)?")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from taskfabric.domain.comments import LineKind
 from taskfabric.services.inbox_verbs import Inbox
 from taskfabric.services.verbs import ListUsers, Show
 from taskfabric.surfaces.web.pages.page import Page
 from taskfabric.surfaces.web.visit import Visit
+
+_FIRST: Final = 40  # items on the first view, the oldest
 
 
 def inbox(visit: Visit) -> Page:
@@ -21,14 +23,16 @@ def inbox(visit: Visit) -> Page:
     gated = {item["approval"]["for"] for item in found["items"] if item["approval"] is not None}
     # A task that waits for an approval is shown once, as the approval.
     kept = [item for item in found["items"] if item["kind"] != "question" or item["task"]["id"] not in gated]
-    items = [_asked(visit, item) if item["kind"] == "question" else _with_preview(item) for item in kept]
+    shown = kept if visit.query.get("all") == "1" else kept[:_FIRST]
+    items = [_asked(visit, item) if item["kind"] == "question" else _with_preview(item) for item in shown]
     bulk = [item for item in items if _goes_with_others(item)]
     return Page(
         template="inbox.html",
         values={
             "title": "Inbox",
             "groups": [(root, list(of)) for root, of in groupby(items, key=lambda item: item["group"])],
-            "count": len(items),
+            "count": len(kept),
+            "more": len(kept) - len(items),
             "bulk": bulk if len(bulk) > 1 else [],
             "away": found["away"],
             "snoozed": snoozed,

@@ -7,7 +7,7 @@ from zoneinfo import available_timezones
 from taskfabric.domain.errors import FabricError
 from taskfabric.services.approval_verbs import ListGrants, ShowPolicy
 from taskfabric.services.inbox_verbs import ListSessions, Me
-from taskfabric.services.verbs import Letters, ListTokens
+from taskfabric.services.verbs import ListTokens
 from taskfabric.surfaces.web.pages.inbox import humans
 from taskfabric.surfaces.web.pages.page import Page
 from taskfabric.surfaces.web.visit import Visit
@@ -38,6 +38,3 @@ def _policy(visit: Visit) -> dict[str, object] | None:
         return visit.fabric.call(ShowPolicy())
     except FabricError:  # not his to read
         return None
-
-
-__all__ = ["Letters", "settings"]
