@@ -212,12 +212,16 @@ def message(text: str, **more: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def exchange(dsn: str, home: Path, *, concurrency: int = 16, **overrides: object) -> Iterator[Exchange]:
-    """A server whose agent ``helper`` runs in it and obeys; at the end the server stops while its runs still wait."""
+def exchange(
+    dsn: str, home: Path, *, concurrency: int = 16, fresh: bool = True, **overrides: object
+) -> Iterator[Exchange]:
+    """A server whose agent ``helper`` runs in it and obeys; at the end the server stops while its runs still wait. Not
+    ``fresh``: it was there before, with the same people."""
     gate = Gate()
     try:
-        with serving(dsn, home, make=lambda card: Obeying(card, gate), **overrides) as served:
-            hire(served, home, "helper", concurrency=concurrency)
+        with serving(dsn, home, make=lambda card: Obeying(card, gate), fresh=fresh, **overrides) as served:
+            if fresh:
+                hire(served, home, "helper", concurrency=concurrency)
             yield Exchange(served=served, gate=gate, home=home)
     finally:
         gate.open.set()

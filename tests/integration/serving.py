@@ -95,24 +95,25 @@ class Served:
 
 @contextlib.contextmanager
 def serving(
-    dsn: str, home: Path, *, make: Callable[[AgentCard], Runtime] | None = None, **overrides: object
+    dsn: str, home: Path, *, make: Callable[[AgentCard], Runtime] | None = None, fresh: bool = True, **overrides: object
 ) -> Iterator[Served]:
     """A server over this database, with alice (administrator), bob (human), kimi and qwen (sandboxed agents, members
     of the pool). ``make`` makes the runtimes of the server's own runs; ``overrides`` are settings, with ``__`` for the
-    dot."""
+    dot. Not ``fresh``: it was there before, with the same people."""
     settings = load(
         env={}, home=home, overrides={"server.port": 0, **{k.replace("__", "."): v for k, v in overrides.items()}}
     )
     with contextlib.closing(build(settings, dsn, home=home, name="test")) as house:
         token = first_human(house, "alice")
-        assert token is not None
+        assert (token is not None) == fresh
         sock = listening("127.0.0.1", 0)
         port = sock.getsockname()[1]
-        app = create_app(house, make=make)
+        app = create_app(house, make=make, keep=home / "runs")
         server = uvicorn.Server(configuration(app))
         thread = threading.Thread(target=lambda: server.run(sockets=[sock]), name="server")
-        served = Served(url=f"http://127.0.0.1:{port}", port=port, house=house, app=app, tokens={"alice": token})
-        _people(served)
+        served = Served(url=f"http://127.0.0.1:{port}", port=port, house=house, app=app, tokens={"alice": token or ""})
+        if fresh:
+            _people(served)
         thread.start()
         try:
             yield served

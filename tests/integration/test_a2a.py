@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from taskfabric.domain.status import Flag, Status, a2a_state
 from taskfabric.services import verbs
 from taskfabric.testing import TestDatabase, TestServer
 from tests.integration.calling import Exchange, exchange, hire, message, shape
@@ -455,3 +456,16 @@ def test_an_agent_that_is_not_there_is_like_one_that_may_not_be_called(agents: E
     forbidden = agents.post(body, agent="other", name="qwen")
     assert (missing.status, missing.body) == (forbidden.status, forbidden.body)
     assert missing.status == 404
+
+
+# -- the mapping -------------------------------------------------------------------------------------------
+
+
+def test_the_database_names_every_state_as_the_domain_does(agents: Exchange) -> None:
+    """One total function, twice: over every status, every mix of flags that it looks at, begun or not."""
+    asked = [(status, flags, epoch) for status in Status for flags in range(8) for epoch in (0, 3)]
+    with agents.served.house.database.connection() as conn:
+        for status, flags, epoch in asked:
+            row = conn.execute("SELECT fabric_a2a_state(%s, %s, %s)", (status.value, flags, epoch)).fetchone()
+            assert row is not None
+            assert row[0] == a2a_state(status, Flag(flags), claimed_before=epoch > 0), (status, flags, epoch)

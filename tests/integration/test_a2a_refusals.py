@@ -69,6 +69,7 @@ BODIES: dict[str, tuple[bytes, int]] = {
     "a reference to a task that is not known": (_send(referenceTaskIds=["none"]), -32602),
     "a task that is not known": (_send(taskId="none"), -32001),
     "an unknown state (D11)": (json.dumps(shape("ListTasks", {"status": "TASK_STATE_NOPE"})).encode(), -32602),
+    "a number for a state that is none": (json.dumps(shape("ListTasks", {"status": -1})).encode(), -32602),
     "no state at all": (json.dumps(shape("ListTasks", {"status": "TASK_STATE_UNSPECIFIED"})).encode(), -32602),
     "a page of nothing": (json.dumps(shape("ListTasks", {"pageSize": 0})).encode(), -32602),
     "a page of 101": (json.dumps(shape("ListTasks", {"pageSize": 101})).encode(), -32602),

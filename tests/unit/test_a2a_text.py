@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskfabric.domain.status import A2AState, ColumnRole, Flag, Status, a2a_state, status_of
@@ -21,6 +21,7 @@ def said(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"messageId": "m", "role": "ROLE_USER", "parts": list(parts), **more}
 
 
+@settings(deadline=None)
 @given(
     column=st.sampled_from([None, *ColumnRole]),
     is_open=st.booleans(),
@@ -39,6 +40,7 @@ def test_every_row_has_exactly_one_state_or_is_a_record(
         assert status is Status.WAITING
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_every_text_has_a_title_that_can_be_seen_on_one_line(text: str) -> None:
     title = title_of(said({"text": text}), "alice")
@@ -93,6 +95,7 @@ def _artifact(parts: list[dict[str, Any]], *, append: bool) -> tuple[str, dict[s
     return "artifact", {"artifactUpdate": update}
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=8))
 def test_pieces_of_a_text_are_read_as_one(pieces: list[str]) -> None:
     told = [_artifact([{"text": piece}], append=n > 0) for n, piece in enumerate(pieces)]

@@ -7,7 +7,7 @@ import json
 import pytest
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.utils import errors as sdk
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskfabric.surfaces.a2a import wire
@@ -29,6 +29,7 @@ def test_every_error_has_the_sdks_code(kind: type[sdk.A2AError]) -> None:
     assert answer["error"]["code"] == sdk.JSON_RPC_ERROR_CODE_MAP[kind]
 
 
+@settings(deadline=None)
 @given(body=JSON | st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "id": JSON, "method": JSON, "params": JSON}))
 def test_whatever_is_sent_is_read_or_refused(body: object) -> None:
     raw = json.dumps(body).encode()
@@ -44,6 +45,7 @@ def _read(raw: bytes) -> object:
         return json.loads(wire.refusal(refused.id, refused.error))
 
 
+@settings(deadline=None)
 @given(raw=st.binary(max_size=200))
 def test_whatever_bytes_come_are_read_or_refused(raw: bytes) -> None:
     with pytest.raises(wire.WireError):

@@ -72,6 +72,9 @@ class Credentials(Protocol):
         """The caller whose token this is, or None: unknown, expired, revoked, its run over, or its owner disabled.
         Takes the same time for every wrong token."""
 
+    def recent(self, token: str) -> Caller | None:
+        """The caller if this token was good in the last minutes; for use only while the store is away (G14)."""
+
     def principal(self, name_or_id: str | int) -> Principal | None: ...
     def principals(self) -> list[Principal]: ...
     def add_principal(self, new: NewPrincipal, stamp: Stamp) -> Principal:

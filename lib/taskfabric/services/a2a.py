@@ -39,6 +39,7 @@ GATEWAY: Final = "gateway"
 _FRESH: Final = 1.0  # seconds for which a look at an agent is used again
 _LONGEST_ID: Final = 128  # characters
 _FILES: Final = 20
+_MANY: Final = 10_000  # pairs of caller and agent that are remembered
 _FILLED: Final = 4 << 20  # bytes of a file that is answered whole
 _QUEUED: Final = "fabric/queue"  # in a message's metadata: rather queued than refused
 _KEY: Final = "idempotencyKey"
@@ -53,35 +54,31 @@ class Agent:
     queue: Queue
     open: Availability
     manned: bool  # a worker of it runs
+    stamp: Stamp  # who holds the leases of its runs in the server
+    caller: Caller  # and who speaks for them
+    want: Want  # what those may take
 
     @property
     def direct(self) -> bool:
         return self.card.kind in DIRECT
 
-    @property
-    def stamp(self) -> Stamp:
-        """Who holds the leases of its runs in the server."""
-        me = self.principal
-        return Stamp(
-            principal_id=me.id, name=me.name, kind=Kind.AGENT, trust=me.trust, via=Via.SYSTEM, instance=GATEWAY
-        )
 
-    @property
-    def caller(self) -> Caller:
-        return Caller(principal=self.principal, via=Via.SYSTEM, instance=GATEWAY)
+def stamp_of(me: Principal) -> Stamp:
+    """Who holds the leases of an agent's runs in the server."""
+    return Stamp(principal_id=me.id, name=me.name, kind=Kind.AGENT, trust=me.trust, via=Via.SYSTEM, instance=GATEWAY)
 
-    def want(self) -> Want:
-        """What its runs in the server may take: its own queue, as many at once as its card says."""
-        me = self.principal
-        return Want(
-            queues=(self.queue.project_id,),
-            own=frozenset({self.queue.project_id}),
-            tiers=me.tiers,
-            capabilities=me.capabilities,
-            trust=me.trust,
-            lease=self.card.lease,
-            concurrency=self.card.concurrency,
-        )
+
+def _want(card: AgentCard, me: Principal, queue: Queue) -> Want:
+    """Its own queue, as many at once as its card says."""
+    return Want(
+        queues=(queue.project_id,),
+        own=frozenset({queue.project_id}),
+        tiers=me.tiers,
+        capabilities=me.capabilities,
+        trust=me.trust,
+        lease=card.lease,
+        concurrency=card.concurrency,
+    )
 
 
 class A2A:
@@ -95,6 +92,7 @@ class A2A:
         self._openings = Openings(desk)
         self._call = call
         self._agents: dict[str, tuple[float, Agent | None]] = {}
+        self._met: set[tuple[int, str]] = set()  # who has called whom
 
     # -- whom ----------------------------------------------------------------------------------------
 
@@ -108,7 +106,19 @@ class A2A:
         found = self._agent(name)
         if found is None or policy.may_submit(self._desk, caller, found.queue) is not None:
             raise not_found("agent")
+        if len(self._met) < _MANY:
+            self._met.add((caller.principal.id, name))
         return found
+
+    def without_the_board(self, caller: Caller, name: str) -> Agent | None:
+        """The agent as it was last seen, for a caller who has called it before; None unless its card says that it may
+        answer while the board is away, and has no tools that could change anything."""
+        _, found = self._agents.get(name, (0.0, None))
+        if found is None or (caller.principal.id, name) not in self._met or caller.run is not None:
+            return None
+        card = self.card(name)
+        fits = card is not None and card.degraded and card.kind is CardKind.MODEL and not card.tools
+        return found if fits else None
 
     def forget(self) -> None:
         """What was seen of the agents is looked at again with the next call."""
@@ -140,11 +150,16 @@ class A2A:
             queue=queue,
             open=look.at(card) if card.kind in DIRECT else look.seen(card),
             manned=bool(look.live(card)),
+            stamp=stamp_of(principal),
+            caller=Caller(principal=principal, via=Via.SYSTEM, instance=GATEWAY),
+            want=_want(card, principal, queue),
         )
 
     # -- sending -------------------------------------------------------------------------------------
 
-    def send(self, caller: Caller, agent: Agent, message: Mapping[str, Any], key: str | None) -> Started:
+    def send(
+        self, caller: Caller, agent: Agent, message: Mapping[str, Any], key: str | None, *, a2a_id: str = ""
+    ) -> Started:
         """The message has become a task, or goes on with one. A lease in the answer is to be worked off by the caller
         of this method.
 
@@ -152,9 +167,9 @@ class A2A:
         caller's), IllegalMove (a task that takes no message now), BadInput, KeyConflict, and what a submit raises."""
         if message.get("taskId"):
             return self._go_on(caller, agent, message)
-        return self._begin(caller, agent, message, key or _key_of(message))
+        return self._begin(caller, agent, message, key or key_of(message), a2a_id or str(uuid.uuid4()))
 
-    def _begin(self, caller: Caller, agent: Agent, message: Mapping[str, Any], key: str | None) -> Started:
+    def _begin(self, caller: Caller, agent: Agent, message: Mapping[str, Any], key: str | None, a2a_id: str) -> Started:
         patient = message.get("metadata", {}).get(_QUEUED) is True
         files = _files(message)
         if not agent.open.open and not patient:
@@ -177,12 +192,12 @@ class A2A:
         new = self._submitting.prepared(caller, verb, agent.queue)
         if key is not None:
             new = replace(new, body_hash=a2a_text.hash_of(agent.card.name, message))
-        opening = _opening(agent, message)
+        opening = _opening(agent, message, a2a_id)
         limits = self._desk.rules.limits
         started: Started | None = None
         if agent.direct and agent.open.open and new.hold is None:
             try:
-                started = self._board.start(new, caller.stamp(), limits, opening, agent.stamp, agent.want())
+                started = self._board.start(new, caller.stamp(), limits, opening, agent.stamp, agent.want)
             except Refused as error:
                 if error.facts.get("rule") != "concurrency":
                     raise
@@ -215,7 +230,7 @@ class A2A:
             whole,
             caller.stamp(),
             agent.stamp if direct else None,
-            agent.want() if direct else None,
+            agent.want if direct else None,
         )
         return Started(seen=self.find(caller, agent, seen.id), claimed=claimed, created=False)
 
@@ -288,6 +303,10 @@ class A2A:
         thread: Any = self._call(agent.caller, verbs.Show(task=claimed.task.id))
         return tuple(thread.entries)
 
+    def person(self, principal_id: int) -> Principal | None:
+        """The account, while it is active."""
+        return self._desk.person(principal_id)
+
     def persona(self, card: AgentCard) -> str:
         return self._desk.cards.persona(card)
 
@@ -304,8 +323,7 @@ def is_queued(seen: Seen) -> bool:
     return seen.status == Status.READY.value
 
 
-def _opening(agent: Agent, message: Mapping[str, Any]) -> Opening:
-    a2a_id = str(uuid.uuid4())
+def _opening(agent: Agent, message: Mapping[str, Any], a2a_id: str) -> Opening:
     context = message.get("contextId") or str(uuid.uuid4())
     if len(context) > _LONGEST_ID:
         raise BadInput(f"a context's id has at most {_LONGEST_ID} characters", field="contextId")
@@ -313,7 +331,7 @@ def _opening(agent: Agent, message: Mapping[str, Any]) -> Opening:
     return Opening(id=a2a_id, context=context, agent_id=agent.principal.id, message=whole)
 
 
-def _key_of(message: Mapping[str, Any]) -> str | None:
+def key_of(message: Mapping[str, Any]) -> str | None:
     key = message.get("metadata", {}).get(_KEY)
     if key is None:
         return None

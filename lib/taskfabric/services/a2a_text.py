@@ -14,6 +14,8 @@ from taskfabric.ports.a2a import Seen, Told
 Shape = dict[str, Any]
 Fill = Callable[[str, str], str | None]  # (sha256, name) to the file's bytes in base64; None = too large, or gone
 
+SPOOLED: Final = "spooled"  # the board was away: it is told of the task when it is back
+
 _TITLE: Final = 120  # characters
 # Nothing that acts on a screen or turns text around: such characters stay in the journal, not on the card.
 _HIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -121,6 +123,8 @@ def metadata_of(seen: Seen) -> Shape:
     """What the board knows beyond A2A's states: its own word, and whether the result was verified."""
     status = seen.status if seen.current else ""
     shape: Shape = {"fabric/status": status or "reopened"}
+    if status == SPOOLED:
+        return {**shape, "fabric/verification": "pending", "fabric/degraded": True}
     if seen.state is A2AState.COMPLETED:
         judged = {Status.VERIFIED.value: "passed", Status.DONE.value: "pending"}.get(status, "failed")
         shape["fabric/verification"] = "failed" if seen.verdict == "fail" and seen.current else judged

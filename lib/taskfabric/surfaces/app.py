@@ -151,7 +151,7 @@ def create_app(
     gateway = (
         None
         if house.a2a is None
-        else Gateway(house, edge, make=make or partial(runtimes.make, clock=house.board.now, keep=keep))
+        else Gateway(house, edge, make=make or partial(runtimes.make, clock=house.board.now, keep=keep), keep=keep)
     )
 
     @contextlib.asynccontextmanager

@@ -24,6 +24,7 @@ from taskfabric.wiring import House
 
 log = logging.getLogger(__name__)
 
+AGENTS: Final = 4  # connections that the runs of agents in this server use at once, one of them for their renewals
 _QUEUE: Final = 256  # calls that may wait for a thread
 _HEALTH_AGE: Final = 1.0  # seconds for which a health answer is given again
 
@@ -36,7 +37,8 @@ class Edge:
         # Each kind of thread holds one connection at a time, so that together they never wait for one: a renewal that
         # waits behind other work for its connection is a lease lost under load.
         renewing, looking = server.renew_threads, 2
-        working = max(1, min(server.threads, board.pool_size - renewing - looking))
+        agents = 0 if house.a2a is None else AGENTS
+        working = max(1, min(server.threads, board.pool_size - renewing - looking - agents))
         if working < server.threads:
             log.info("fewer threads than set threads=%d pool_size=%d", working, board.pool_size)
         self.house = house

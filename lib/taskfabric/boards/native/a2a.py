@@ -31,40 +31,7 @@ from taskfabric.ports.a2a import Asked, Opening, Seen, Started, Told
 from taskfabric.ports.board import Want
 from taskfabric.ports.signal import Change, Signal
 
-# A whole start in one statement: the row under its lease, its texts, both journal events, the claim's comment, the
-# public id, the first two events. Not claimable at any moment, so the floors of lanes need no lock.
-_START: Final = """
-WITH new AS MATERIALIZED (SELECT nextval('tasks_id_seq') AS id, date_trunc('milliseconds', fabric_now()) AS at),
-t AS (
-    INSERT INTO tasks (id, project_id, column_id, swimlane_id, lane_id, role, status, flags, title, max_attempts, trust,
-                       label, interlocutor_id, parent_id, root_id, depth, has_tags, has_text, creator_id, by_agent,
-                       run_task, run_epoch, owner_id, epoch, token, attempts, seq, lease_seconds, lease_until,
-                       date_started, holder_instance, a2a)
-    SELECT id, %(project)s, %(column)s, %(swimlane)s, %(lane)s, 'working', 'working', %(flags)s, %(title)s,
-           %(max_attempts)s, %(trust)s, %(label)s, %(behalf)s, %(parent)s, %(root)s, %(depth)s, false, true, %(me)s,
-           %(by_agent)s, %(run_task)s, %(run_epoch)s, %(holder)s, 1, %(token)s, 1, 2, %(seconds)s,
-           fabric_now() + %(seconds)s * interval '1 second', fabric_now(), %(instance)s, true FROM new
-), x AS (
-    INSERT INTO task_texts (task_id, description, refs, key) SELECT id, %(description)s, %(refs)s, %(key)s FROM new
-), j AS (
-    INSERT INTO journal (task_id, seq, project_id, actor_id, kind, via, epoch, run_task, run_epoch)
-    SELECT id, 1, %(project)s, %(me)s, 'submitted', %(via)s, 0, %(run_task)s::bigint, %(run_epoch)s::bigint FROM new
-    UNION ALL SELECT id, 2, %(project)s, %(holder)s, 'claimed', %(holder_via)s, 1, NULL, NULL FROM new
-), m AS (
-    INSERT INTO comments (task_id, user_id, kind, epoch, until, instance)
-    SELECT id, %(holder)s, 'claimed', 1, fabric_now() + %(seconds)s * interval '1 second', %(instance)s FROM new
-), a AS (
-    INSERT INTO a2a_tasks (id, task_id, owner_id, agent_id, context, state, seq, changed)
-    SELECT %(a2a)s, id, %(me)s, %(holder)s, %(context)s, 'TASK_STATE_WORKING', 2, at FROM new
-), e AS (
-    INSERT INTO a2a_events (a2a_id, n, at, kind, body)
-    SELECT %(a2a)s, 1, at, 'message', %(message)s::jsonb FROM new
-    UNION ALL SELECT %(a2a)s, 2, at, 'status', jsonb_build_object('statusUpdate', jsonb_build_object('taskId',
-        %(a2a)s::text, 'contextId', %(context)s::text, 'status',
-        jsonb_build_object('state', 'TASK_STATE_WORKING', 'timestamp', fabric_a2a_time(at)))) FROM new
-)
-SELECT id, at, fabric_now(), fabric_now() + %(seconds)s * interval '1 second' FROM new
-"""
+_START: Final = "SELECT * FROM fabric_a2a_start(%s::jsonb, %s, %s, %s, %s, %s, %s)"
 _OPEN: Final = """
 WITH t AS (UPDATE tasks SET a2a = true WHERE id = %(task)s RETURNING date_trunc('milliseconds', date_creation) AS at),
 a AS (
@@ -141,7 +108,19 @@ class NativeA2A:
 
     def start(self, new: NewTask, stamp: Stamp, limits: Limits, opening: Opening, holder: Stamp, want: Want) -> Started:
         token = secrets.randbits(64)
-        started = self._db.retrying(lambda conn: self._start(conn, new, stamp, limits, opening, holder, want, token))
+
+        def starting(conn: Connection) -> Started:
+            return self._start(conn, new, stamp, limits, opening, holder, want, token)
+
+        if new.key is None and new.parent is None and stamp.kind is not Kind.AGENT:
+            with self._db.connection() as conn:  # one statement, which is a transaction by itself
+                started = starting(conn)
+        else:
+            started = self._db.retrying(starting)
+        if self._names.missed_a_lane():
+            self._board.begin_again()
+            with self._db.connection() as conn:
+                self._names.learn_lanes(conn)
         if started.claimed is not None:
             self._board.expect(started.claimed.task.lease_until)
             self._board.granted(started.claimed.task, 2)
@@ -163,47 +142,42 @@ class NativeA2A:
             return Started(seen=self._of_task(conn, known.id, stamp.principal_id), claimed=None, created=False)
         if stamp.kind is Kind.AGENT:
             submitting.within_quota(conn, [new], stamp, limits)
-        if want.concurrency is not None and not claim.room(conn, want, holder):
-            raise claim.no_room(want, holder)
-        parents = submitting.lock_parents(conn, [new], limits)
+        parents = submitting.lock_parents(conn, [new], limits) if new.parent is not None else {}
         root, depth = parents[new.parent] if new.parent is not None else (None, 0)
         face = face_of(conn, self._names, new, [], {})
         layout = self._names.layout(conn, new.project_id)
         column = layout.column_for(ColumnRole.WORKING)
         seconds = want.lease.total_seconds()
-        row = conn.execute(
-            _START,
-            {
-                "project": new.project_id,
-                "column": column,
-                "swimlane": face.swimlane_id,
-                "lane": face.lane_id,
-                "flags": int(face.flags),
-                "title": new.title,
-                "max_attempts": new.max_attempts,
-                "trust": int(new.trust),
-                "label": new.label,
-                "behalf": new.on_behalf_id,
-                "parent": new.parent,
-                "root": root,
-                "depth": depth,
-                "description": new.description,
-                "refs": list(new.refs),
-                "key": new.key,
-                **_who(stamp, opening),
-                "by_agent": stamp.kind is Kind.AGENT,
-                "run_task": None if stamp.run is None else stamp.run.task_id,
-                "run_epoch": None if stamp.run is None else stamp.run.epoch,
-                "via": stamp.via.value,
-                "holder": holder.principal_id,
-                "holder_via": holder.via.value,
-                "instance": holder.instance or None,
-                "token": as_signed(token),
-                "seconds": seconds,
-            },
-        ).fetchone()
-        assert row is not None
-        task_id, at, now, until = row
+        row = {
+            "project": new.project_id,
+            "column": column,
+            "swimlane": face.swimlane_id,
+            "lane": face.lane_id,
+            "flags": int(face.flags),
+            "title": new.title,
+            "max_attempts": new.max_attempts,
+            "trust": int(new.trust),
+            "label": new.label,
+            "behalf": new.on_behalf_id,
+            "parent": new.parent,
+            "root": root,
+            "depth": depth,
+            "description": new.description,
+            "key": new.key,
+            "by_agent": stamp.kind is Kind.AGENT,
+            "run_task": None if stamp.run is None else stamp.run.task_id,
+            "run_epoch": None if stamp.run is None else stamp.run.epoch,
+            "via": stamp.via.value,
+            "holder_via": holder.via.value,
+            "instance": holder.instance or None,
+            "context": opening.context,
+            "message": opening.message,
+        }
+        places = (stamp.principal_id, holder.principal_id, want.concurrency)
+        got = conn.execute(_START, (_json(row), *places, as_signed(token), seconds, opening.id)).fetchone()
+        if got is None:
+            raise claim.no_room(want, holder)
+        task_id, at, now, until = got
         if new.parent is not None or new.key is not None:
             attach_rest(conn, new, task_id, [], face, stamp)
         task = Task(

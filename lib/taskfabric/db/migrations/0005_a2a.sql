@@ -135,6 +135,51 @@ CREATE CONSTRAINT TRIGGER tasks_a2a AFTER UPDATE ON tasks DEFERRABLE INITIALLY D
     WHEN (NEW.a2a AND (OLD.status IS DISTINCT FROM NEW.status OR OLD.flags IS DISTINCT FROM NEW.flags))
     EXECUTE FUNCTION fabric_a2a_follow();
 
+-- A whole start: the row under its lease, its texts, the journal of submit and claim, the claim's comment, the public id and
+-- its first two events. Nothing, and no row, when the holder has no place left; its own row is the lock, so that two starts
+-- cannot both see the last one. The task is not claimable at any moment, so the floors of lanes need no lock.
+CREATE FUNCTION fabric_a2a_start(
+    p jsonb, p_me integer, p_holder integer, p_places integer, p_token bigint, p_seconds double precision, p_a2a text
+) RETURNS TABLE (new_id bigint, since timestamptz, made_at timestamptz, leased_until timestamptz) LANGUAGE plpgsql AS $$
+DECLARE
+    context text := p ->> 'context';
+    project integer := (p ->> 'project')::integer;
+    instance text := p ->> 'instance';
+BEGIN
+    IF p_places IS NOT NULL THEN
+        PERFORM FROM users WHERE id = p_holder FOR NO KEY UPDATE;
+        IF (SELECT count(*) FROM tasks WHERE owner_id = p_holder AND lease_until >= fabric_now()) >= p_places THEN
+            RETURN;
+        END IF;
+    END IF;
+    made_at := fabric_now();
+    since := date_trunc('milliseconds', made_at);
+    leased_until := made_at + p_seconds * interval '1 second';
+    INSERT INTO tasks (project_id, column_id, swimlane_id, lane_id, role, status, flags, title, max_attempts, trust, label,
+                       interlocutor_id, parent_id, root_id, depth, has_tags, has_text, creator_id, by_agent, run_task,
+                       run_epoch, owner_id, epoch, token, attempts, seq, lease_seconds, lease_until, date_started,
+                       holder_instance, a2a)
+    VALUES (project, (p ->> 'column')::integer, (p ->> 'swimlane')::integer, (p ->> 'lane')::integer, 'working', 'working',
+            (p ->> 'flags')::integer, p ->> 'title', (p ->> 'max_attempts')::smallint, (p ->> 'trust')::smallint,
+            p ->> 'label', (p ->> 'behalf')::integer, (p ->> 'parent')::bigint, (p ->> 'root')::bigint,
+            (p ->> 'depth')::smallint, false, true, p_me, (p ->> 'by_agent')::boolean, (p ->> 'run_task')::bigint,
+            (p ->> 'run_epoch')::bigint, p_holder, 1, p_token, 1, 2, p_seconds, leased_until, made_at, instance, true)
+    RETURNING id INTO new_id;
+    INSERT INTO task_texts (task_id, description, key) VALUES (new_id, p ->> 'description', p ->> 'key');
+    INSERT INTO journal (task_id, seq, project_id, actor_id, kind, via, epoch, run_task, run_epoch)
+    VALUES (new_id, 1, project, p_me, 'submitted', p ->> 'via', 0, (p ->> 'run_task')::bigint, (p ->> 'run_epoch')::bigint),
+           (new_id, 2, project, p_holder, 'claimed', p ->> 'holder_via', 1, NULL, NULL);
+    INSERT INTO comments (task_id, user_id, kind, epoch, until, instance)
+    VALUES (new_id, p_holder, 'claimed', 1, leased_until, instance);
+    INSERT INTO a2a_tasks (id, task_id, owner_id, agent_id, context, state, seq, changed)
+    VALUES (p_a2a, new_id, p_me, p_holder, context, 'TASK_STATE_WORKING', 2, since);
+    INSERT INTO a2a_events (a2a_id, n, at, kind, body)
+    VALUES (p_a2a, 1, since, 'message', jsonb_build_object('message', p -> 'message')),
+           (p_a2a, 2, since, 'status', jsonb_build_object('statusUpdate', jsonb_build_object('taskId', p_a2a, 'contextId',
+            context, 'status', jsonb_build_object('state', 'TASK_STATE_WORKING', 'timestamp', fabric_a2a_time(since)))));
+    RETURN NEXT;
+END $$;
+
 -- Push -----------------------------------------------------------------------------------------------------------
 -- Where the owner of a task wants to be told. `sealed` holds token and credentials, under a key that is not in the
 -- database.

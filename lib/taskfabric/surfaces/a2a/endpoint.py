@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from taskfabric.domain.errors import (
 )
 from taskfabric.domain.status import A2AState
 from taskfabric.ports.a2a import INTERRUPTED, TERMINAL, Seen, Started
+from taskfabric.services import a2a
 from taskfabric.services.a2a import A2A
 from taskfabric.services.hallway import Hallway
 from taskfabric.settings import A2A as Rules
@@ -52,6 +54,8 @@ from taskfabric.surfaces.auth import Door, Presented
 from taskfabric.surfaces.fabric_rpc.procedures import incident
 from taskfabric.surfaces.threads import Pool
 
+log = logging.getLogger(__name__)
+
 _SMALL: Final = 64 * 1024  # bytes that are read from somebody whose credential was not looked at yet
 _SENDING: Final = 60.0  # seconds that a client has to send its body
 _QUICK: Final = 0.25  # seconds for which a wait looks at nothing but the run's own end
@@ -62,7 +66,14 @@ class _Ticket:
     """What a sender waits for: that the task is there, and that its run in this server is over."""
 
     begun: asyncio.Future[tuple[Visit, Started]]
+    wanted: bool  # somebody waits for that; else it is only noted, for a call of the loop costs as much as a statement
     ended: asyncio.Future[Seen | None]  # None: somebody else works on it
+    noted: tuple[Visit, Started] | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the task is there, or will never be."""
+        return self.noted is not None or self.begun.done()
 
 
 class Endpoint:
@@ -88,6 +99,7 @@ class Endpoint:
         self._watch = watch
         self._operations = operations
         self._rules = rules
+        self._modes = [mode.strip().lower() for mode in rules.input_modes.split(",")]
         self._streams = Streams(a2a, pool=pool, watch=watch, most=rules.streams)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, *, name: str, url: str) -> None:
@@ -110,7 +122,7 @@ class Endpoint:
                 await self._pool.run(let_in)
                 await send_bytes(send, 204, b"")
             elif call.method in wire.SENDING:
-                await self._send(call, let_in, _key(scope), receive, send)
+                await self._send(call, (shown, name), let_in, _key(scope), receive, send)
             elif call.method in wire.STREAMING:
                 await self._subscribe(call, let_in, scope, receive, send)
             else:
@@ -167,14 +179,20 @@ class Endpoint:
     # -- sending -------------------------------------------------------------------------------------
 
     async def _send(
-        self, call: wire.Call, let_in: Callable[[], Visit], key: str | None, receive: Receive, send: Send
+        self,
+        call: wire.Call,
+        who: tuple[Presented, str],
+        let_in: Callable[[], Visit],
+        key: str | None,
+        receive: Receive,
+        send: Send,
     ) -> None:
         streams = call.method in wire.STREAMING
         if streams and not self._rules.streaming:
             await self._pool.run(let_in)
             raise sdk.UnsupportedOperationError("This agent does not stream")
-        ticket = self._begin(call, let_in, key)
         wish = call.params.configuration
+        ticket = self._begin(call, who, let_in, key, wanted=streams or wish.return_immediately)
         history = wish.history_length if wish.HasField("history_length") else None
         if not streams and not wish.return_immediately:
             # Most runs of this kind are short: then there is nothing else to look at.
@@ -182,7 +200,17 @@ class Endpoint:
             if done and (quick := ticket.ended.result()) is not None and _over(quick):
                 await send_bytes(send, 200, wire.result(call.id, await self._shape(quick, history)))
                 return
-        visit, started = await ticket.begun
+        ticket.wanted = True
+        if not ticket.is_there:
+            both = (ticket.begun, ticket.ended)
+            cap = self._rules.wait_cap.total_seconds()
+            await asyncio.wait(both, timeout=cap, return_when=asyncio.FIRST_COMPLETED)
+            if not ticket.is_there:  # the board is away, and the agent answers without it
+                if not ticket.ended.done() or (alone := ticket.ended.result()) is None:
+                    raise Unavailable("the board is away, and the agent has not answered in time")
+                await send_bytes(send, 200, wire.result(call.id, await self._shape(alone, history)))
+                return
+        visit, started = ticket.noted or await ticket.begun
         if streams:
             await self._streams.serve(call.id, let_in, visit, started.seen, 0, receive, send, sending=True)
             return
@@ -207,9 +235,17 @@ class Endpoint:
             return {"task": await self._pool.run(lambda: self._a2a.task(seen, history=history))}
         return {"task": self._a2a.task(seen, history=history)}
 
-    def _begin(self, call: wire.Call, let_in: Callable[[], Visit], key: str | None) -> _Ticket:
+    def _begin(
+        self,
+        call: wire.Call,
+        who: tuple[Presented, str],
+        let_in: Callable[[], Visit],
+        key: str | None,
+        *,
+        wanted: bool,
+    ) -> _Ticket:
         loop = asyncio.get_running_loop()
-        ticket = _Ticket(begun=loop.create_future(), ended=loop.create_future())
+        ticket = _Ticket(begun=loop.create_future(), wanted=wanted, ended=loop.create_future())
         for future in (ticket.begun, ticket.ended):
             future.add_done_callback(_consumed)
         message = wire.said(call)
@@ -225,17 +261,42 @@ class Endpoint:
                     return self._hallway.noted(visit.caller, "a2a.send", lambda: self._start(visit, message, key, push))
 
                 def told(started: Started) -> None:
-                    _settle(loop, ticket.begun, (visit, started))
+                    ticket.noted = (visit, started)
+                    if ticket.wanted:
+                        _settle(loop, ticket.begun, ticket.noted)
 
                 got = self._runs.begin(visit.agent, start, told)
                 _settle(loop, ticket.ended, got if isinstance(got, Seen) else None)
             except BaseException as error:
+                if isinstance(error, Unavailable) and not wanted and ticket.noted is None and push is None:
+                    alone = self._without_the_board(*who, message, key, error)
+                    if alone is not None:
+                        _settle(loop, ticket.ended, alone)
+                        return
                 fault = error if isinstance(error, FabricError | sdk.A2AError) else _incident(error, call.method)
                 _fail(loop, ticket.begun, fault)
                 _fail(loop, ticket.ended, fault)
 
         self._runs.crew.do(job)
         return ticket
+
+    def _without_the_board(
+        self, shown: Presented, name: str, message: Mapping[str, Any], key: str | None, error: Unavailable
+    ) -> Seen | None:
+        """The agent's answer while the board is away; None where there may be none (G14)."""
+        if error.facts.get("busy") or error.facts.get("sent") is not False:
+            return None  # closed, or perhaps begun: then a second run would be one too many
+        caller = self._door.recent(shown)
+        if caller is None or key or message.get("taskId") or a2a.key_of(message):
+            return None
+        agent = self._a2a.without_the_board(caller, name)
+        if agent is None:
+            return None
+        try:
+            return self._runs.without_the_board(agent, caller, message)
+        except FabricError as refused:
+            log.info("no answer without the board agent=%s reason=%s", name, refused.message)
+            return None
 
     def _start(self, visit: Visit, message: Mapping[str, Any], key: str | None, push: dict[str, Any] | None) -> Started:
         """In a thread. What is wrong with the push config is found before anything is done."""
@@ -248,14 +309,13 @@ class Endpoint:
 
     def _check_modes(self, call: wire.Call) -> None:
         """Raises ContentTypeNotSupported for a part of a kind that is not taken."""
-        taken = [mode.strip().lower() for mode in self._rules.input_modes.split(",")]
         parts = call.params.message.parts
         if len(parts) > self._rules.parts:
             raise sdk.InvalidParamsError(f"A message has at most {self._rules.parts} parts")
         for part in parts:
             kind = part.media_type.partition(";")[0].strip().lower()
             if kind and not any(
-                mode in ("*/*", kind) or (mode.endswith("/*") and kind.startswith(mode[:-1])) for mode in taken
+                mode in ("*/*", kind) or (mode.endswith("/*") and kind.startswith(mode[:-1])) for mode in self._modes
             ):
                 raise sdk.ContentTypeNotSupportedError("A part is of a kind that this agent does not take")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -36,7 +37,7 @@ _INTERVAL: Final = 2.0  # seconds between two looks at what is watched, for sign
 class Gateway:
     """``/agents/NAME`` and the cards, as an ASGI application. ``make`` makes a card's runtime."""
 
-    def __init__(self, house: House, edge: Edge, *, make: Callable[[AgentCard], Runtime]) -> None:
+    def __init__(self, house: House, edge: Edge, *, make: Callable[[AgentCard], Runtime], keep: Path | None) -> None:
         assert house.a2a is not None
         self._house = house
         self._a2a = house.a2a
@@ -52,6 +53,7 @@ class Gateway:
             self._a2a,
             make,
             threads=self._rules.threads,
+            spool=None if keep is None else keep / "a2a-spool",
             url=server.public_url or f"http://{server.host}:{server.port}",
         )
         self.watch: Final = Watch(self._a2a.ends, pool=edge.looks, interval=_INTERVAL)

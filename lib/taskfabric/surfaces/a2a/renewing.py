@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from taskfabric.domain.errors import Unavailable
@@ -32,22 +32,18 @@ class Held:
     trusted_until: float
     due: float
     why: str = ""  # why its run must end
-    ended: threading.Event = field(default_factory=threading.Event)  # ``why`` is known
 
     def stop(self, why: str) -> None:
         """Its run is to end; the first reason stays."""
-        if not self.why:
-            self.why = why
-            self.ended.set()
+        self.why = self.why or why
 
 
 class Renewing:
-    """``gate`` bounds how many connections the runs of this server use at once."""
+    """Has a connection of its own, so that no run makes a renewal wait."""
 
-    def __init__(self, board: Board, signal: Signal, gate: threading.BoundedSemaphore) -> None:
+    def __init__(self, board: Board, signal: Signal) -> None:
         self._board = board
         self._signal = signal
-        self._gate = gate
         self._held: dict[int, Held] = {}  # by task
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -129,8 +125,7 @@ class Renewing:
         """Whether the board still says that these are ours; costs a read each."""
         for held in asked:
             try:
-                with self._gate:
-                    task = self._board.get(held.fence.task_id, None)
+                task = self._board.get(held.fence.task_id, None)
             except Exception as error:  # the next renewal finds out
                 log.info("not looked at task=%s reason=%s", held.fence, error)
                 continue
@@ -142,8 +137,7 @@ class Renewing:
             ours = [held for held in asked if held.stamp == stamp]
             sent = time.monotonic()
             try:
-                with self._gate:
-                    answers = self._board.renew([held.fence for held in ours], None, stamp)
+                answers = self._board.renew([held.fence for held in ours], None, stamp)
             except Unavailable as error:
                 log.warning("renewal failed leases=%d reason=%s", len(ours), error.message)
                 for held in ours:

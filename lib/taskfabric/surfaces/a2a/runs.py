@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,7 @@ from typing import Any, Final, assert_never
 
 from taskfabric.domain.card import AgentCard
 from taskfabric.domain.errors import FabricError, LeaseLost, NotFound, Unavailable
+from taskfabric.domain.lease import Fence
 from taskfabric.domain.limit import Limit, LimitClass
 from taskfabric.domain.outcome import (
     Declined,
@@ -32,22 +34,26 @@ from taskfabric.domain.outcome import (
     Waiting,
     WaitingOnChildren,
 )
+from taskfabric.domain.outcome_shape import outcome_of, shape_of
+from taskfabric.domain.principal import Caller, Principal, Via
+from taskfabric.domain.status import Status
 from taskfabric.domain.task import Claimed, Task, instant
-from taskfabric.ports.a2a import Seen, Started
+from taskfabric.ports.a2a import Seen, Started, Told
 from taskfabric.ports.board import NewFile
 from taskfabric.ports.runtime import DRAINED, Job, Result, Runtime
-from taskfabric.services import fleet_verbs, verbs
-from taskfabric.services.a2a import A2A, Agent
+from taskfabric.services import a2a_text, fleet_verbs, verbs
+from taskfabric.services.a2a import A2A, Agent, stamp_of
 from taskfabric.surfaces.a2a.crew import Crew
 from taskfabric.surfaces.a2a.progress import Streaming
 from taskfabric.surfaces.a2a.renewing import Held, Renewing
+from taskfabric.surfaces.a2a.spool import Spool
+from taskfabric.surfaces.edge import AGENTS
 from taskfabric.wiring import House
 
 log = logging.getLogger(__name__)
 
 Make = Callable[[AgentCard], Runtime]
 
-_CONNECTIONS: Final = 3  # that all runs together use at once
 _NOTE: Final = 262_144  # characters of a result
 _GRACE: Final = 20.0  # seconds that a run has to end once it is told to
 _LAST: Final = 5.0  # seconds that runs have when the server stops
@@ -69,20 +75,24 @@ class Spell:
 class Runs:
     """The server's own runtimes. ``make`` makes one for a card, or raises why there can be none."""
 
-    def __init__(self, house: House, a2a: A2A, make: Make, *, threads: int, url: str) -> None:
+    def __init__(self, house: House, a2a: A2A, make: Make, *, threads: int, url: str, spool: Path | None) -> None:
+        """``spool``: where results wait while the board is away; None = they are lost then."""
         self._house = house
         self._a2a = a2a
         self._make = make
         self._url = url
         self.crew = Crew(most=threads)
-        self.gate = threading.BoundedSemaphore(_CONNECTIONS)
-        self._renewing = Renewing(house.board, house.signal, self.gate)
+        self.gate = threading.BoundedSemaphore(AGENTS - 1)
+        self._renewing = Renewing(house.board, house.signal)
+        self.spool = None if spool is None else Spool(spool, self._offer)
         self._lock = threading.Lock()
         self._idle: dict[str, list[_Place]] = {}
 
     def start(self) -> None:
         """Leases are renewed from now on."""
         self._renewing.start()
+        if self.spool is not None:
+            self.spool.start()
 
     def dismiss(self) -> None:
         """The server stops: runs are told to end, and what they have not finished goes back to the board."""
@@ -96,6 +106,8 @@ class Runs:
         while self.crew.busy and time.monotonic() < deadline:
             threading.Event().wait(0.02)
         self._renewing.close()
+        if self.spool is not None:
+            self.spool.close()
         with self._lock:
             for place in (place for kept in self._idle.values() for place in kept):
                 place.close()
@@ -225,9 +237,108 @@ class Runs:
         if isinstance(outcome, Waiting) and outcome.of_id is None:
             asked = self._house.credentials.principal(spell.claimed.task.on_behalf or spell.claimed.task.submitter_id)
             outcome = replace(outcome, of_id=None if asked is None else asked.id)
-        with self.gate:
-            task = self._house.board.settle(fence, outcome, stamp, files)
+        try:
+            with self.gate:
+                task = self._house.board.settle(fence, outcome, stamp, files)
+        except Unavailable:
+            self._keep(spell, outcome, files)
+            raise
         return task if isinstance(outcome, Done) and not files and not streaming.told else None
+
+    def _keep(self, spell: Spell, outcome: Outcome, files: list[NewFile]) -> None:
+        """The end waits for the board, with its fence (G14)."""
+        if self.spool is None:
+            return
+        fence = spell.claimed.fence
+        self.spool.put(
+            f"{fence.task_id}-{fence.epoch}",
+            {
+                "agent": spell.agent.principal.id,
+                "fence": [fence.task_id, fence.epoch, fence.hex],
+                "outcome": shape_of(outcome),
+                "files": [[file.name, file.size, file.sha256] for file in files],
+            },
+        )
+
+    def _offer(self, shape: Mapping[str, Any]) -> None:
+        """Tell the board what waited for it. Raises Unavailable while it is away, and why it does not take it."""
+        principal = self._a2a.person(int(shape["agent"]))
+        if principal is None:
+            raise NotFound("the agent is not there any more")
+        if "message" in shape:
+            self._offer_answer(shape, principal)
+            return
+        fence = Fence.parse(*shape["fence"])
+        files = [NewFile(name=name, size=size, sha256=sha256) for name, size, sha256 in shape["files"]]
+        with self.gate:
+            self._house.board.settle(fence, outcome_of(shape["outcome"]), stamp_of(principal), files)
+
+    # ---------------------------------------------------------------- while the board is away
+
+    def without_the_board(self, agent: Agent, caller: Caller, message: Mapping[str, Any]) -> Seen:
+        """The agent's answer, of which the board is told when it is back. Raises Unavailable where it has none."""
+        if self.spool is None:
+            raise Unavailable("the board is away")
+        a2a_id, context = str(uuid.uuid4()), message.get("contextId") or str(uuid.uuid4())
+        now = datetime.now(UTC)
+        whole = {**message, "taskId": a2a_id, "contextId": context}
+        task = Task(
+            id=0,
+            queue=agent.queue.name,
+            project_id=agent.queue.project_id,
+            title=a2a_text.title_of(message, caller.principal.name),
+            description=a2a_text.description_of(message),
+            status=Status.WORKING,
+            submitter=caller.principal.name,
+            trust=caller.principal.trust,
+            created=now,
+            updated_at=now,
+        )
+        fence = Fence(task_id=0, epoch=0, token=secrets.randbits(64))
+        spell = Spell(
+            agent=agent, claimed=Claimed(task=task, fence=fence), a2a_id=a2a_id, context=context, message=whole
+        )
+        held = Held(fence=fence, stamp=agent.stamp, length=0.0, trusted_until=0.0, due=0.0)
+        result, _ = self._ran(spell, held, Streaming(lambda updates: None))
+        if not isinstance(result.outcome, Done) or result.reply is not None:
+            raise Unavailable(f"{agent.card.name} has no answer while the board is away")
+        note = _sound(result.outcome.note)[:_NOTE].strip()
+        self.spool.put(
+            a2a_id,
+            {
+                "agent": agent.principal.id,
+                "caller": caller.principal.id,
+                "id": a2a_id,
+                "message": {**message, "contextId": context},
+                "note": note,
+            },
+        )
+        seen = Seen(
+            id=a2a_id,
+            task_id=0,
+            owner_id=caller.principal.id,
+            agent_id=agent.principal.id,
+            context=context,
+            state=None,
+            seq=1,
+            changed=now,
+            current=True,
+            follows=None,
+            told=(Told(n=1, kind="message", body={"message": whole}),),
+        )
+        spooled = replace(task, note=note, updated_at=now)
+        return replace(self._a2a.finished(seen, spooled), status=a2a_text.SPOOLED)
+
+    def _offer_answer(self, shape: Mapping[str, Any], principal: Principal) -> None:
+        caller = self._a2a.person(int(shape["caller"]))
+        if caller is None:
+            raise NotFound("the caller is not there any more")
+        who = Caller(principal=caller, via=Via.TOKEN)
+        agent = self._a2a.agent(who, principal.name)
+        with self.gate:
+            started = self._a2a.send(who, agent, shape["message"], f"degraded/{shape['id']}", a2a_id=shape["id"])
+            if started.claimed is not None:
+                self._house.board.settle(started.claimed.fence, Done(note=shape["note"]), agent.stamp)
 
     def _outcome(self, spell: Spell, held: Held, result: Result) -> Outcome:
         """What is told to the board: a limit parks, a stop gives back, a failure is tried again only where a worker of
@@ -243,7 +354,7 @@ class Runs:
                 note = _sound(outcome.note)[:_NOTE].strip()
                 if not note and result.reply is None:
                     return Failed(error="it ended without a result", retry=False)
-                return replace(outcome, note=note or "replied")
+                return outcome if note == outcome.note else replace(outcome, note=note or "replied")
             case Failed():
                 error = _sound(outcome.error)[:2000].strip() or "it failed without a reason"
                 return Failed(error=error, retry=outcome.retry and spell.agent.manned)
