@@ -73,7 +73,9 @@ class Credentials(Protocol):
         Takes the same time for every wrong token."""
 
     def principal(self, name_or_id: str | int) -> Principal | None: ...
-    def principals(self) -> list[Principal]: ...
+    def principals(self) -> list[Principal]:
+        """All but those that were removed."""
+
     def add_principal(self, new: NewPrincipal, stamp: Stamp) -> Principal:
         """Raises BadInput if the name is taken."""
 
