@@ -222,6 +222,33 @@ def test_the_app_token_makes_accounts_without_a_way_in_and_decides_nothing_about
     assert api.call("getUserByName", "bob")["is_active"] == 1
 
 
+def test_the_app_token_lets_nobody_into_an_inbox_also_while_it_is_closed(api: BoardApi) -> None:
+    inbox = api.call("getProjectByName", "alice")["id"]
+    group = api.call("createGroup", "the nosy", by="jsonrpc")
+    assert api.call("disableProject", inbox, by="jsonrpc")
+    assert api.reply("addProjectUser", [inbox, api.user_id("kimi")], "jsonrpc").json["error"]["code"] == -32007
+    assert api.call("addProjectGroup", inbox, group, by="jsonrpc") is False
+    assert api.call("enableProject", inbox, by="jsonrpc")
+    assert list(api.call("getProjectUsers", inbox).values()) == ["alice"]
+
+
+def test_the_app_token_decides_nothing_through_the_fabrics_own_procedures(api: BoardApi, project: int) -> None:
+    task = api.call("createTask", "to be judged", project)
+    for method, params in (
+        ("fabric.verify", {"task": task}),
+        ("fabric.reject", {"task": task, "note": "x"}),
+        ("fabric.answer", {"task": task, "note": "x"}),
+        ("fabric.redrive", {"task": task}),
+        ("fabric.cancel", {"task": task}),
+        ("fabric.token.create", {"name": "mole"}),
+        ("fabric.user.add", {"name": "mole"}),
+        ("fabric.pin.set", {"pin": "123456"}),
+    ):
+        answer = api.reply(method, params, "jsonrpc").json
+        assert "error" in answer, (method, answer)
+        assert answer["error"]["code"] in (-32005, -32007), (method, answer)
+
+
 def test_the_app_token_is_off_until_it_is_set_and_again_when_it_is_taken_away(api: BoardApi) -> None:
     house = api.served.house
     app_token(house, "")

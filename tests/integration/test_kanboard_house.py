@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -312,6 +313,8 @@ def test_an_account_is_changed_disabled_enabled_and_removed(api: BoardApi) -> No
     assert api.call("getUser", made) is None
     assert "erin" not in [row["username"] for row in api.call("getAllUsers")]
     assert api.call("removeUser", made) is False
+    assert api.call("enableUser", made) is False
+    assert api.call("createUser", "erin", "a good password") is False, "the name stays taken"
     assert api.call("disableUser", api.user_id("alice")) is False
 
 
@@ -321,6 +324,21 @@ def test_no_answer_about_people_holds_a_secret(api: BoardApi) -> None:
     assert "jsonrpc" not in text
     for row in api.call("getAllUsers"):
         assert not any(row[field] for field in ("password", "api_access_token", "twofactor_secret", "token"))
+
+
+@pytest.mark.parametrize("method", ["createCategory", "addSwimlane", "addColumn", "createGroup", "addProjectUser"])
+def test_of_many_who_add_the_same_at_once_one_is_told_yes(api: BoardApi, project: int, method: str) -> None:
+    """What Kanboard's clients use as a test-and-set."""
+    params: dict[str, list[object]] = {
+        "createGroup": ["the same"],
+        "addProjectUser": [project, api.user_id("qwen")],
+        "addColumn": [project, "the same"],
+        "addSwimlane": [project, "the same"],
+        "createCategory": [project, "the same"],
+    }
+    with ThreadPoolExecutor(8) as crowd:
+        told = list(crowd.map(lambda _: api.call(method, *params[method]), range(16)))
+    assert len([answer for answer in told if answer is not False]) == 1, told
 
 
 # ---------------------------------------------------------------- labels, the caller's own

@@ -76,7 +76,9 @@ class Credentials(Protocol):
         """The caller if this token was good in the last minutes; for use only while the store is away (G14)."""
 
     def principal(self, name_or_id: str | int) -> Principal | None: ...
-    def principals(self) -> list[Principal]: ...
+    def principals(self) -> list[Principal]:
+        """All but those that were removed."""
+
     def add_principal(self, new: NewPrincipal, stamp: Stamp) -> Principal:
         """Raises BadInput if the name is taken."""
 

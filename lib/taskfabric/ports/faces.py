@@ -10,6 +10,7 @@ from typing import Protocol
 from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.card_query import CardQuery
 from taskfabric.domain.principal import Stamp, Viewer
+from taskfabric.domain.status import ColumnRole
 from taskfabric.domain.task import NewTask
 
 Row = dict[str, object]  # a row under Kanboard's own names: whole numbers, texts, seconds since 1970
@@ -113,7 +114,7 @@ class Faces(Protocol):
         """``new``, with the subtasks, tags, external links and (if asked for) files of the task, linked to it."""
 
     def change(self, task_id: int, words: Words, stamp: Stamp) -> None: ...
-    def place(self, task_id: int, spot: Spot, viewer: Viewer | None, stamp: Stamp) -> bool:
+    def place(self, task_id: int, project_id: int, spot: Spot, viewer: Viewer | None, stamp: Stamp) -> bool:
         """The card stands there; False if it did already. To another column of a queue it is a human's fact."""
 
     def close(self, task_id: int, stamp: Stamp) -> bool:
@@ -125,6 +126,9 @@ class Faces(Protocol):
         """It is gone with all that belongs to it; what it blocked is held. Raises IllegalMove if it has children."""
 
     def move_to(self, task_id: int, there: Elsewhere, stamp: Stamp) -> bool: ...
+    def columns(self, project_id: int) -> dict[int, ColumnRole | None]:
+        """The roles of the project's columns, in their order; a few seconds old at most. Raises NotFound."""
+
     def assignable(self, project_id: int) -> frozenset[int]:
         """Who may be assigned there: active members and managers."""
 

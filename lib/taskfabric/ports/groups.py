@@ -54,6 +54,9 @@ class Groups(Protocol):
     def add_to_project(self, project_id: int, group_id: int, role: ProjectRole, stamp: Stamp) -> None: ...
     def remove_from_project(self, project_id: int, group_id: int, stamp: Stamp) -> None: ...
     def set_role(self, project_id: int, group_id: int, role: ProjectRole, stamp: Stamp) -> None: ...
+    def admit(self, project_id: int, user_id: int, role: ProjectRole, stamp: Stamp) -> None:
+        """Somebody is a member by himself. Raises BadInput for one who is: of several callers one admits him."""
+
     def belonging(self, project_id: int) -> list[Belonging]:
         """Each account once, with the role that counts, by name."""
 

@@ -21,6 +21,7 @@ from taskfabric.services.desk import Desk
 from taskfabric.services.submit import Submitting
 
 ZONE: Final = UTC  # in which dates are read that name none
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)  # for what names no date, the time is not asked
 _REFERENCE: Final = 191  # characters
 _COLOR: Final = 50
 _PRIORITIES: Final = range(4)
@@ -122,14 +123,15 @@ class Cards:
         queue = desk.projects.queue(draft.project_id)
         if queue is not None and (refusal := policy.may_submit(desk, caller, queue)) is not None:
             raise refusal
-        columns = desk.projects.columns(draft.project_id)
-        column = next((c for c in columns if draft.column_id in (0, c.id)), None)
-        if column is None:
+        roles = self._faces.columns(draft.project_id)
+        column_id = draft.column_id or next(iter(roles), 0)
+        if column_id not in roles:
             raise not_found("column")
+        role = roles[column_id]
         if queue is not None:
-            card_rules.need_creator(caller, column.role)
+            card_rules.need_creator(caller, role)
         self._category(draft.project_id, draft.category_id)
-        now = desk.board.now()
+        now = desk.board.now() if draft.date_due or draft.date_started else _LONG_AGO
         score = draft.score if draft.score > 0 else None
         origin = self._submitting.origin(caller, None if caller.run is None else caller.run.task_id)
         task = NewTask(
@@ -145,7 +147,7 @@ class Cards:
             due=_instant(draft.date_due, now, "date_due"),
             not_before=_instant(draft.date_started, now, "date_started"),
             parent=None if origin.parent is None else origin.parent.id,
-            column_id=column.id,
+            column_id=column_id,
             swimlane_id=draft.swimlane_id or None,
             hold=score_hold(score, "", check=queue.score_check) if queue is not None else None,
             human_verify=queue is not None and queue.human_verify,
@@ -154,7 +156,7 @@ class Cards:
             label=origin.label,
             on_behalf_id=origin.on_behalf_id,
         )
-        begun = queue is not None and column.role is ColumnRole.WORKING
+        begun = queue is not None and role is ColumnRole.WORKING
         return NewCard(
             task=task,
             owner_id=draft.owner_id or (caller.principal.id if begun else None),
@@ -231,7 +233,7 @@ class Cards:
             self._assignable(task.project_id, changes.owner_id)
         if changes.category_id:
             self._category(task.project_id, changes.category_id)
-        now = desk.board.now()
+        now = desk.board.now() if changes.date_due or changes.date_started else _LONG_AGO
         words = Words(
             title=None if changes.title is None else card_rules.title(changes.title, queue, rules),
             description=None if changes.description is None else text.description(changes.description, rules),
@@ -265,18 +267,17 @@ class Cards:
 
     # -- moving --------------------------------------------------------------------------------------
 
-    def place(self, caller: Caller, task_id: int, spot: Spot) -> bool:
+    def place(self, caller: Caller, task_id: int, project_id: int, spot: Spot) -> bool:
         """False: it stood there already, or there is no such place."""
         if spot.position < 1:
             return False
-        task = self._desk.see(caller, task_id)
-        queue = self._desk.queue_of(task)
-        column = next((c for c in self._desk.projects.columns(task.project_id) if c.id == spot.column_id), None)
-        if column is None:
-            return False
-        if queue is not None:
+        if self._desk.projects.queue(project_id) is not None:
+            task = self._desk.see(caller, task_id)
+            column = next((c for c in self._desk.projects.columns(project_id) if c.id == spot.column_id), None)
+            if column is None:
+                return False
             card_rules.need_mover(self._desk, caller, task, column.role, stays=column.title == task.column)
-        return self._faces.place(task_id, spot, policy.eyes(caller), caller.stamp())
+        return self._faces.place(task_id, project_id, spot, policy.eyes(caller), caller.stamp())
 
     def move_to(self, caller: Caller, task_id: int, there: Elsewhere) -> bool:
         """The task is in another project. Where a queue is left or entered, only by a human's own hand."""

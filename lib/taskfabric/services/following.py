@@ -161,7 +161,7 @@ class Following:
             case MoveTo():
                 self._may_move(task, wanted.column_id)
                 spot = Spot(column_id=wanted.column_id, position=2**31 - 1)
-                faces.place(task_id, spot, None, _BY_ACTION)
+                faces.place(task_id, task.project_id, spot, None, _BY_ACTION)
             case Close():
                 self._only_outside_queues(task, "closing")
                 faces.close(task_id, _BY_ACTION)

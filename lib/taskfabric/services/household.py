@@ -131,10 +131,8 @@ class Household:
         policy.need_arranger(caller, "changing the members of a project")
         found = _role(role)
         self._ports.register.get(user_id)
-        if self._ports.groups.own_role(project_id, user_id) is not None:
-            raise BadInput("that is a member already", field="user_id")
         self._admit(caller, project_id)
-        self._desk.projects.set_member(project_id, user_id, found, caller.stamp())
+        self._ports.groups.admit(project_id, user_id, found, caller.stamp())
 
     def set_member(self, caller: Caller, project_id: int, user_id: int, role: str) -> None:
         """Raises NotFound for one who is none by himself."""
@@ -142,7 +140,7 @@ class Household:
         found = _role(role)
         if self._ports.groups.own_role(project_id, user_id) is None:
             raise not_found("user")
-        queue = self._desk.projects.queue(project_id)
+        queue = self._desk.projects.get(project_id).queue
         if queue is not None and queue.owner_id == user_id:
             raise BadInput("the owner of a queue stays what he is there", field="user_id")
         self._admit(caller, project_id)
@@ -155,8 +153,8 @@ class Household:
         self._desk.projects.remove_member(project_id, user_id, caller.stamp())
 
     def _admit(self, caller: Caller, project_id: int) -> None:
-        """Letting somebody into a queue that is not the caller's own is a decision."""
-        queue = self._desk.projects.queue(project_id)
+        """Letting somebody into a queue that is not the caller's own is a decision, also while the queue is closed."""
+        queue = self._desk.projects.get(project_id).queue
         if queue is None:
             return
         owner = None if queue.owner_id is None else self._desk.credentials.principal(queue.owner_id)
@@ -209,7 +207,7 @@ class Household:
         """Never to an inbox: who keeps the group could then read it."""
         policy.need_arranger(caller, "changing the members of a project")
         found = _role(role)
-        queue = self._desk.projects.queue(project_id)
+        queue = self._desk.projects.get(project_id).queue
         if queue is not None and queue.kind is QueueKind.INBOX:
             raise Refused("an inbox is for its owner, not for a group", next="add people one by one", rule="inbox")
         self._admit(caller, project_id)

@@ -25,16 +25,23 @@ class Roster:
 
     def add_user(self, caller: Caller, verb: verbs.AddUser) -> dict[str, Any]:
         """A human with an inbox of his name, who works in the default pool; the answer holds his first token."""
-        made = self.enrolled(caller, verb)
+        self._may_add(caller, verb)
+        made = self._made(caller, verb)
         token, _ = self._desk.credentials.create_token(made.id, name="first", via=Via.TOKEN, stamp=caller.stamp())
         return {"name": made.name, "token": token, "inbox": made.name}
 
     def enrolled(self, caller: Caller, verb: verbs.AddUser) -> Principal:
         """As ``add_user``, but there is no token yet. The app token may do that too: nobody can sign in by it."""
         if not policy.is_app(caller):
-            policy.need_admin(caller, "adding a person")
-            policy.need_unlimited(caller, "adding a person")
-            policy.need_pin(self._desk, caller, verb.pin, "adding a person")
+            self._may_add(caller, verb)
+        return self._made(caller, verb)
+
+    def _may_add(self, caller: Caller, verb: verbs.AddUser) -> None:
+        policy.need_admin(caller, "adding a person")
+        policy.need_unlimited(caller, "adding a person")
+        policy.need_pin(self._desk, caller, verb.pin, "adding a person")
+
+    def _made(self, caller: Caller, verb: verbs.AddUser) -> Principal:
         desk, stamp = self._desk, caller.stamp()
         name, pool = checked_name(verb.name, "user"), desk.pool()
         if desk.projects.queue(name) is not None:

@@ -152,7 +152,8 @@ class PostgresCredentials:
 
     def principals(self) -> list[Principal]:
         with self._database.connection() as conn:
-            return [principal_of(row) for row in every(conn, f"SELECT {PRINCIPAL} FROM users u ORDER BY u.id")]
+            query = f"SELECT {PRINCIPAL} FROM users u WHERE NOT u.removed ORDER BY u.id"
+            return [principal_of(row) for row in every(conn, query)]
 
     def add_principal(self, new: NewPrincipal, stamp: Stamp) -> Principal:
         """Raises BadInput if the name is taken."""
@@ -222,7 +223,8 @@ class PostgresCredentials:
 
     def set_active(self, principal_id: int, active: bool, stamp: Stamp) -> None:
         with self._database.transaction() as conn:
-            was = one(conn, "SELECT username, is_active FROM users WHERE id = %s FOR UPDATE", (principal_id,))
+            look = "SELECT username, is_active FROM users WHERE id = %s AND NOT removed FOR UPDATE"
+            was = one(conn, look, (principal_id,))
             if was is None:
                 raise not_found("user")
             conn.execute("UPDATE users SET is_active = %s WHERE id = %s", (active, principal_id))

@@ -117,6 +117,13 @@ class NativeGroups:
             _must(done.rowcount, "group")
             journal(conn, "group-set", project_id, stamp, {"group": group_id, "is": role.value})
 
+    def admit(self, project_id: int, user_id: int, role: ProjectRole, stamp: Stamp) -> None:
+        """Somebody is a member by himself. Raises BadInput for one who is: of several callers one admits him."""
+        with self._changing() as conn:
+            conn.execute("INSERT INTO project_has_users VALUES (%s, %s, %s)", (project_id, user_id, role.value))
+            facts = {"principal": user_id, "was": None, "is": role.value}
+            journal(conn, "member-set", project_id, stamp, facts)
+
     def belonging(self, project_id: int) -> list[Belonging]:
         """Each account once, with the role that counts, by name."""
         found = [

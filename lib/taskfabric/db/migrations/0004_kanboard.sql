@@ -81,6 +81,9 @@ CREATE TABLE task_faces (
     recurrence_basedate integer NOT NULL DEFAULT 0
 );
 CREATE INDEX task_faces_category ON task_faces (category_id) WHERE category_id <> 0;
+-- By rank and id, so that the places of cards with the same rank are theirs too, and counting to one stays in the index.
+DROP INDEX tasks_cell;
+CREATE INDEX tasks_cell ON tasks (project_id, column_id, rank, id) INCLUDE (swimlane_id) WHERE is_active;
 CREATE INDEX tasks_reference ON tasks (project_id, reference) WHERE reference <> '';
 
 CREATE TABLE subtasks (

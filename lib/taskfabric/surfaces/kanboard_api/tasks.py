@@ -11,7 +11,9 @@ from taskfabric.surfaces.kanboard_api.arguments import BigId
 from taskfabric.surfaces.kanboard_api.dispatch import Call, Procedure, procedure
 from taskfabric.surfaces.kanboard_api.errors import Forbidden, WrongParams
 from taskfabric.surfaces.kanboard_api.roles import APP_ADMIN, member, of, viewer
-from taskfabric.surfaces.kanboard_api.shapes import color
+from taskfabric.surfaces.kanboard_api.shapes import COLORS, DEFAULT_COLOR, color
+
+_YELLOW = COLORS[DEFAULT_COLOR]
 
 
 class Tasks:
@@ -58,7 +60,12 @@ class Tasks:
     def all(self, call: Call, project_id: int, status_id: int = 1) -> object:
         if status_id not in (0, 1):
             raise WrongParams("status_id: 1 is open, 0 is closed")
-        return [_faced(call, row) for row in self._cards.all(call.caller, project_id, status_id == 1)]
+        found = self._cards.all(call.caller, project_id, status_id == 1)
+        page = f"{call.base}tasks/"
+        for row in found:
+            row["url"] = page + str(row["id"])
+            row["color"] = COLORS.get(row["color_id"], _YELLOW)  # type: ignore[call-overload]  # a text
+        return found
 
     def overdue(self, call: Call) -> object:
         return self._cards.overdue(call.caller, None)
@@ -83,7 +90,7 @@ class Tasks:
         if call.project_id != project_id:
             return False
         spot = Spot(column_id=column_id, swimlane_id=swimlane_id, position=position)
-        return self._cards.place(call.caller, task_id, spot)
+        return self._cards.place(call.caller, task_id, project_id, spot)
 
     def move_to(
         self,

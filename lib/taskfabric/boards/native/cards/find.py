@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
 from typing import Any, Final
 
-from taskfabric.boards.native.cards.faces import EXTENDED_FROM, MOVED, PRIORITY, SEEN_HERE, rows, searched, through
-from taskfabric.boards.native.names import Connection
+from taskfabric.boards.native.cards.faces import MOVED, PRIORITY, SEEN_HERE, through
+from taskfabric.boards.native.cards.listing import some
+from taskfabric.boards.native.names import Connection, Names
 from taskfabric.domain.card_query import CardQuery, day_span, operator_of, range_span
 from taskfabric.domain.principal import Viewer
 from taskfabric.domain.status import FLAG_OF_TAG
@@ -218,8 +220,28 @@ _FIELDS: Final[Mapping[str, _Condition]] = {
 }
 
 
+# A statement pays for each table that it names, so only those are joined that a condition asks for.
+_ALIAS: Final = re.compile(r"\b([a-z]{1,2})\.")
+_JOINS: Final = {
+    "l": " JOIN lanes l ON l.id = t.lane_id",
+    "f": " LEFT JOIN task_faces f ON f.task_id = t.id",
+    "k": " LEFT JOIN project_has_categories k ON k.id = f.category_id AND f.category_id <> 0",
+    "c": " JOIN columns c ON c.id = t.column_id",
+    "w": " JOIN swimlanes w ON w.id = t.swimlane_id",
+    "u": " LEFT JOIN users u ON u.id = t.owner_id",
+    "uc": " LEFT JOIN users uc ON uc.id = t.creator_id",
+}
+
+
 def search(
-    conn: Connection, project_id: int, query: CardQuery, viewer: Viewer | None, me: int, now: datetime, zone: tzinfo
+    conn: Connection,
+    names: Names,
+    project_id: int,
+    query: CardQuery,
+    viewer: Viewer | None,
+    me: int,
+    now: datetime,
+    zone: tzinfo,
 ) -> list[Row]:
     """The visible cards of the project for which every field of the query holds, by id."""
     building = _Search(me, now, zone)
@@ -229,9 +251,10 @@ def search(
     ]
     where = " AND ".join(["t.project_id = %(project)s", *conditions, SEEN_HERE])
     values = {"project": project_id, **through(viewer), **building.values}
-    return rows(
-        conn, f"SELECT {searched(conn, project_id, viewer)} {EXTENDED_FROM} WHERE {where} ORDER BY t.id", values
-    )
+    named = set(_ALIAS.findall(where))
+    joins = "".join(join for alias, join in _JOINS.items() if alias in named or (alias == "f" and "k" in named))
+    found = conn.execute(f"SELECT t.id FROM tasks t{joins} WHERE {where} ORDER BY t.id", values).fetchall()
+    return some(conn, names, [row[0] for row in found], viewer)
 
 
 def _is_number(value: str) -> bool:

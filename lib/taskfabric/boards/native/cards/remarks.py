@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskfabric.boards.native.cards.faces import rows, seconds
+from taskfabric.boards.native.cards.one_row import EVENT, RETURNING, by
 from taskfabric.boards.native.cards.part import Part, tell
 from taskfabric.boards.native.names import Connection
 from taskfabric.boards.native.read import line_of
 from taskfabric.domain.comments import LineKind, render
+from taskfabric.domain.errors import not_found
 from taskfabric.domain.principal import Stamp
 from taskfabric.ports.faces import Row
+from taskfabric.ports.signal import Change
 
 _COMMENT: Final = f"""
 SELECT m.id, m.task_id, m.user_id, {seconds("m.date_creation")} AS date_creation,
@@ -44,6 +47,17 @@ def _shown(row: Row) -> Row:
     return row
 
 
+_SAY: Final = f"""
+WITH u AS (
+    UPDATE tasks t SET seq = seq + 1, told = greatest(told, pg_current_xact_id()) WHERE t.id = %(task)s {RETURNING}
+), m AS (
+    INSERT INTO comments (task_id, user_id, text, reference, visibility)
+    SELECT u.id, %(actor)s, %(text)s, %(reference)s, %(visibility)s FROM u RETURNING id
+), j AS ({EVENT} jsonb_build_object('comment', m.id) FROM u, m)
+SELECT id FROM m
+"""
+
+
 class Remarks(Part):
     def comment(self, comment_id: int) -> Row | None:
         with self._db.connection() as conn:
@@ -62,17 +76,13 @@ class Remarks(Part):
         return found
 
     def create_comment(self, task_id: int, text: str, reference: str, visibility: str, stamp: Stamp) -> int:
-        def make(conn: Connection) -> int:
-            row = conn.execute(
-                "INSERT INTO comments (task_id, user_id, text, reference, visibility) VALUES (%s, %s, %s, %s, %s)"
-                " RETURNING id",
-                (task_id, stamp.principal_id, text, reference, visibility),
-            ).fetchone()
-            assert row is not None
-            tell(conn, task_id, "commented", stamp, {"comment": row[0]})
-            return int(row[0])
-
-        return self._write(make, task_id)
+        said = {"task": task_id, "text": text, "reference": reference, "visibility": visibility}
+        with self._db.connection() as conn:
+            row = conn.execute(_SAY, {**by(stamp, "commented"), **said}).fetchone()
+        if row is None:
+            raise not_found("task")
+        self._signal.publish(Change(task_id=task_id))
+        return int(row[0])
 
     def update_comment(self, comment_id: int, text: str, stamp: Stamp) -> bool:
         def change(conn: Connection) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import TypeVar
 
-from taskfabric.boards.native.cards import carry, ends, faces, find, make, place, words
+from taskfabric.boards.native.cards import carry, ends, faces, find, layout, listing, make, place, words
 from taskfabric.boards.native.cards.links import Links
 from taskfabric.boards.native.cards.remarks import Remarks
 from taskfabric.boards.native.cards.subtasks import Subtasks, listed
@@ -17,6 +17,7 @@ from taskfabric.db.pool import Database
 from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.card_query import CardQuery
 from taskfabric.domain.principal import Stamp, Viewer
+from taskfabric.domain.status import ColumnRole
 from taskfabric.ports.faces import Elsewhere, NewCard, Row, Spot, Words
 from taskfabric.ports.signal import Change, Signal
 
@@ -47,17 +48,17 @@ class NativeFaces:
 
     def cards(self, project_id: int, active: bool, viewer: Viewer | None) -> list[Row]:
         with self._db.connection() as conn:
-            return faces.cards(conn, project_id, active, viewer)
+            return listing.cards(conn, self._names, project_id, active, viewer)
 
     def board(self, project_id: int, viewer: Viewer | None) -> list[Row]:
         with self._db.connection() as conn:
-            return faces.board(conn, project_id, viewer)
+            return layout.board(conn, self._names, project_id, viewer)
 
     def search(
         self, project_id: int, query: CardQuery, viewer: Viewer | None, me: int, now: datetime, zone: tzinfo
     ) -> list[Row]:
         with self._db.connection() as conn:
-            return find.search(conn, project_id, query, viewer, me, now, zone)
+            return find.search(conn, self._names, project_id, query, viewer, me, now, zone)
 
     def overdue(self, viewer: Viewer | None, project_id: int | None = None, owner_id: int | None = None) -> list[Row]:
         with self._db.connection() as conn:
@@ -65,7 +66,7 @@ class NativeFaces:
 
     def dashboard(self, owner_id: int, viewer: Viewer | None) -> list[Row]:
         with self._db.connection() as conn:
-            found = faces.dashboard(conn, owner_id, viewer)
+            found = listing.dashboard(conn, self._names, owner_id, viewer)
             for row in found:
                 task_id = row["id"]
                 row["subtasks"] = listed(conn, task_id, owner_id) if isinstance(task_id, int) else []
@@ -106,8 +107,14 @@ class NativeFaces:
     def change(self, task_id: int, changes: Words, stamp: Stamp) -> None:
         self._write(task_id, lambda conn: words.change(conn, self._names, task_id, changes, stamp))
 
-    def place(self, task_id: int, spot: Spot, viewer: Viewer | None, stamp: Stamp) -> bool:
-        return self._write(task_id, lambda conn: place.place(conn, self._names, task_id, spot, viewer, stamp))
+    def place(self, task_id: int, project_id: int, spot: Spot, viewer: Viewer | None, stamp: Stamp) -> bool:
+        return self._write(
+            task_id, lambda conn: place.place(conn, self._names, task_id, project_id, spot, viewer, stamp)
+        )
+
+    def columns(self, project_id: int) -> dict[int, ColumnRole | None]:
+        with self._db.connection() as conn:
+            return dict(self._names.layout(conn, project_id).role_of)
 
     def close(self, task_id: int, stamp: Stamp) -> bool:
         return self._write(task_id, lambda conn: ends.close(conn, self._names, task_id, stamp))
