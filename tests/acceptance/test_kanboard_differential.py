@@ -120,7 +120,7 @@ def machine(sides: Sides) -> type[RuleBasedStateMachine]:
         def begin(self) -> None:
             self.project("diff project")
             ours, theirs = self.things[Sort.PROJECT][0]
-            first: list[tuple[Sort, str, dict[str, object]]] = [
+            first: list[tuple[Sort, str, dict[str, Any]]] = [
                 *((Sort.TASK, "createTask", {"title": title, "tags": ["a"]}) for title in ("one", "two", "Three")),
                 (Sort.CATEGORY, "createCategory", {"name": "one"}),
                 (Sort.SWIMLANE, "addSwimlane", {"name": "two"}),

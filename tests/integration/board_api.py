@@ -60,9 +60,9 @@ class BoardApi:
 
 
 @contextmanager
-def board_api(dsn: str, home: Path, **overrides: object) -> Iterator[BoardApi]:
+def board_api(dsn: str, home: Path, **overrides: Any) -> Iterator[BoardApi]:
     """A served fabric whose app token is on."""
-    with serving(dsn, home, make=None, **overrides) as served:
+    with serving(dsn, home, **overrides) as served:
         app_token(served.house, APP_TOKEN)
         served.tokens["jsonrpc"] = APP_TOKEN
         yield BoardApi(served=served)

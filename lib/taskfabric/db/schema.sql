@@ -78,6 +78,48 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION public.fabric_a2a_start(p jsonb, p_me integer, p_holder integer, p_places integer, p_token bigint, p_seconds double precision, p_a2a text) RETURNS TABLE(new_id bigint, since timestamp with time zone, made_at timestamp with time zone, leased_until timestamp with time zone)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    context text := p ->> 'context';
+    project integer := (p ->> 'project')::integer;
+    instance text := p ->> 'instance';
+BEGIN
+    IF p_places IS NOT NULL THEN
+        PERFORM FROM users WHERE id = p_holder FOR NO KEY UPDATE;
+        IF (SELECT count(*) FROM tasks WHERE owner_id = p_holder AND lease_until >= fabric_now()) >= p_places THEN
+            RETURN;
+        END IF;
+    END IF;
+    made_at := fabric_now();
+    since := date_trunc('milliseconds', made_at);
+    leased_until := made_at + p_seconds * interval '1 second';
+    INSERT INTO tasks (project_id, column_id, swimlane_id, lane_id, role, status, flags, title, max_attempts, trust, label,
+                       interlocutor_id, parent_id, root_id, depth, has_tags, has_text, creator_id, by_agent, run_task,
+                       run_epoch, owner_id, epoch, token, attempts, seq, lease_seconds, lease_until, date_started,
+                       holder_instance, a2a)
+    VALUES (project, (p ->> 'column')::integer, (p ->> 'swimlane')::integer, (p ->> 'lane')::integer, 'working', 'working',
+            (p ->> 'flags')::integer, p ->> 'title', (p ->> 'max_attempts')::smallint, (p ->> 'trust')::smallint,
+            p ->> 'label', (p ->> 'behalf')::integer, (p ->> 'parent')::bigint, (p ->> 'root')::bigint,
+            (p ->> 'depth')::smallint, false, true, p_me, (p ->> 'by_agent')::boolean, (p ->> 'run_task')::bigint,
+            (p ->> 'run_epoch')::bigint, p_holder, 1, p_token, 1, 2, p_seconds, leased_until, made_at, instance, true)
+    RETURNING id INTO new_id;
+    INSERT INTO task_texts (task_id, description, key) VALUES (new_id, p ->> 'description', p ->> 'key');
+    INSERT INTO journal (task_id, seq, project_id, actor_id, kind, via, epoch, run_task, run_epoch)
+    VALUES (new_id, 1, project, p_me, 'submitted', p ->> 'via', 0, (p ->> 'run_task')::bigint, (p ->> 'run_epoch')::bigint),
+           (new_id, 2, project, p_holder, 'claimed', p ->> 'holder_via', 1, NULL, NULL);
+    INSERT INTO comments (task_id, user_id, kind, epoch, until, instance)
+    VALUES (new_id, p_holder, 'claimed', 1, leased_until, instance);
+    INSERT INTO a2a_tasks (id, task_id, owner_id, agent_id, context, state, seq, changed)
+    VALUES (p_a2a, new_id, p_me, p_holder, context, 'TASK_STATE_WORKING', 2, since);
+    INSERT INTO a2a_events (a2a_id, n, at, kind, body)
+    VALUES (p_a2a, 1, since, 'message', jsonb_build_object('message', p -> 'message')),
+           (p_a2a, 2, since, 'status', jsonb_build_object('statusUpdate', jsonb_build_object('taskId', p_a2a, 'contextId',
+            context, 'status', jsonb_build_object('state', 'TASK_STATE_WORKING', 'timestamp', fabric_a2a_time(since)))));
+    RETURN NEXT;
+END $$;
+
 CREATE FUNCTION public.fabric_a2a_state(p_status text, p_flags integer, p_epoch bigint) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -1715,7 +1757,7 @@ CREATE INDEX tasks_agent ON public.tasks USING btree (creator_id, date_creation)
 
 CREATE INDEX tasks_agent_open ON public.tasks USING btree (creator_id) WHERE (by_agent AND is_active);
 
-CREATE INDEX tasks_cell ON public.tasks USING btree (project_id, column_id, rank) INCLUDE (swimlane_id, id) WHERE is_active;
+CREATE INDEX tasks_cell ON public.tasks USING btree (project_id, column_id, rank, id) INCLUDE (swimlane_id) WHERE is_active;
 
 CREATE INDEX tasks_closed ON public.tasks USING btree (project_id, id) WHERE (NOT is_active);
 
