@@ -33,7 +33,8 @@ _PLACES: Final = ("pool", "ada", "pool", "eve", "pool")
 @pytest.fixture
 def served(database: TestDatabase, tmp_path: Path) -> Iterator[Served]:
     """More attempts than the kills of a test can spend, and short rests after a failure."""
-    patient: dict[str, Any] = {"board__max_attempts": 6, "board__retry_backoff__base": "50ms", "board__retry_backoff__max": "1s"}
+    patient: dict[str, Any] = {"board__max_attempts": 6}
+    patient |= {"board__retry_backoff__base": "50ms", "board__retry_backoff__max": "1s"}
     with serving(database.dsn, tmp_path, **patient) as made:
         yield made
 
