@@ -106,7 +106,15 @@ class House:
 
 
 def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> House:
-    """The house over a migrated database. ``name`` is what the database calls this process."""
+    """The house over a migrated database. ``name`` is what the database calls this process.
+
+    Raises BadInput if the board is a Kanboard whose token is missing."""
+    if settings.board.kanboard and not settings.board.kanboard_token:
+        raise BadInput(
+            "the board is a Kanboard, and its token is not set",
+            next="set KANBOARD_TOKEN to the app token of its settings page, 'API'",
+            setting="board.kanboard_token",
+        )
     database = Database(dsn, size=settings.board.pool_size, name=name)
     signal = Bus(dsn, per_second=settings.board.notify_per_second)
     store = _store(settings, dsn, database, signal)
@@ -197,12 +205,6 @@ def _stock_store(settings: Settings, dsn: str, database: Database, signal: Bus) 
     from taskfabric.boards.kanboard.leases import Locks
     from taskfabric.boards.kanboard.projects import KanboardProjects
 
-    if not settings.board.kanboard_token:
-        raise BadInput(
-            "the board is a Kanboard, and its token is not set",
-            next="set KANBOARD_TOKEN to the app token of its settings page, 'API'",
-            setting="board.kanboard_token",
-        )
     kanboard = Kanboard(settings.board.kanboard, settings.board.kanboard_token)
     stock = StockDatabase(dsn, kanboard, Locks(kanboard), size=settings.board.pool_size, name="kanboard")
     score = settings.board.score

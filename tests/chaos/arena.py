@@ -113,12 +113,12 @@ class Arena:
         }
         return self.nursery.hire(json.dumps(given))
 
-    def dismiss(self) -> None:
+    def dismiss(self, *, patience: float = 15.0) -> None:
         """Ask all workers to stop and wait for them; fails when one does not, or when one broke."""
         for hand in self.nursery.hands:
             hand.send(signal.SIGCONT)
             hand.send(signal.SIGTERM)
-        stuck = [hand.pid for hand in self.nursery.hands if not hand.gone_within(15)]
+        stuck = [hand.pid for hand in self.nursery.hands if not hand.gone_within(patience)]
         assert not stuck, f"workers {stuck} did not stop"
         self.nursery.hands.clear()
         assert "Traceback" not in self.complaints(), self.complaints()

@@ -19,7 +19,12 @@ from tests.contract.ground import Ground, Server, StockGround
 from tests.contract.household import Household, Way, settle_in
 
 # The boards on which the contract is tested. A real Kanboard's own address and app token come from the environment.
-BOARDS: Final = ("native", "kanboard") if os.environ.get("KANBOARD_URL") else ("native",)
+KANBOARDS: Final = (
+    {"kanboard": (os.environ["KANBOARD_URL"], os.environ.get("KANBOARD_TOKEN", ""))}
+    if os.environ.get("KANBOARD_URL")
+    else {}
+)
+BOARDS: Final = ("native", *KANBOARDS)
 
 
 @pytest.fixture(scope="session", params=BOARDS)
@@ -30,9 +35,7 @@ def ground(
     home = Path(tmp_path_factory.mktemp("contract"))
     with server.database() as tested:
         made = (
-            Ground(tested, home)
-            if request.param == "native"
-            else StockGround(tested, home, os.environ["KANBOARD_URL"], os.environ["KANBOARD_TOKEN"])
+            Ground(tested, home) if request.param == "native" else StockGround(tested, home, *KANBOARDS[request.param])
         )
         try:
             settle_in(made)

@@ -13,10 +13,12 @@ from http.client import HTTPConnection
 from typing import Any, Final
 
 from taskfabric.boards.kanboard.board import KanboardBoard
+from taskfabric.boards.kanboard.keeping import KanboardKeeping
 from taskfabric.boards.kanboard.projects import KanboardProjects
 from taskfabric.boards.native.a2a import NativeA2A
 from taskfabric.boards.native.board import NativeBoard
 from taskfabric.boards.native.journal import NativeJournal
+from taskfabric.boards.native.keeping import NativeKeeping
 from taskfabric.boards.native.moving import NativeMoving
 from taskfabric.boards.native.overview import NativeOverview
 from taskfabric.boards.native.projects import NativeProjects
@@ -69,7 +71,7 @@ class Household:
         self._server = server
         self._clients: dict[str, RemoteFabric] = {}
         self._tokens: dict[tuple[str, Via, RunRef | None, frozenset[int] | None], str] = {}
-        self.board, self.projects = _built(ground)
+        self.board, self.projects, self.keeping = _built(ground)
         self.credentials = PostgresCredentials(ground.database)
         self.journal = NativeJournal(ground.database)
         self.files = FileStore(ground.home / "files")
@@ -109,7 +111,7 @@ class Household:
             journal=self.journal,
             files=self.files,
             signal=self.ground.bus,
-            upkeep=upkeep(self.ground.database, self.ground.bus, self.ground.home),
+            upkeep=upkeep(self.ground.database, self.ground.bus, self.ground.home, self.keeping),
             moving=NativeMoving(self.ground.database, changed=self.projects.forget),
             fleet=fleet(self.ground.database, self.ground.home, self.ground.settings),
             kanboard=kanboard(
@@ -265,14 +267,16 @@ class Household:
         return found.project_id
 
 
-def _built(ground: Ground) -> tuple[NativeBoard, NativeProjects]:
-    """The board of this ground, and its projects."""
+def _built(ground: Ground) -> tuple[NativeBoard, NativeProjects, NativeKeeping]:
+    """The board of this ground, its projects, and what the keeper needs of it."""
     if isinstance(ground, StockGround):
         stock = KanboardBoard(ground.stock, ground.bus, look_every=0.0)
         changed = stock.names.forget_layout
-        return stock, KanboardProjects(ground.database, stock.kanboard, stock.people, changed=changed)
+        there = KanboardProjects(ground.database, stock.kanboard, stock.people, changed=changed)
+        return stock, there, KanboardKeeping(ground.stock, ground.bus, stock, there)
     board = NativeBoard(ground.database, ground.bus)
-    return board, NativeProjects(ground.database, changed=board.names.forget_layout)
+    projects = NativeProjects(ground.database, changed=board.names.forget_layout)
+    return board, projects, NativeKeeping(ground.database, ground.bus)
 
 
 class _Here:

@@ -9,8 +9,6 @@ import pytest
 
 from taskfabric.boards.kanboard.board import KanboardBoard
 from taskfabric.boards.kanboard.client import Doubtful
-from taskfabric.boards.kanboard.keeping import KanboardKeeping
-from taskfabric.boards.kanboard.projects import KanboardProjects
 from taskfabric.domain.errors import LeaseLost
 from taskfabric.domain.status import Status
 from taskfabric.domain.task import Task
@@ -60,9 +58,7 @@ class Hand:
         self.home.ground.rows(_SETTLED)
 
     def reconcile(self) -> dict[str, int]:
-        projects = self.home.projects
-        assert isinstance(projects, KanboardProjects)
-        return KanboardKeeping(self.board._stock, self.home.ground.bus, self.board, projects).reconcile(100)
+        return self.home.keeping.reconcile(100)
 
 
 @pytest.fixture
@@ -204,6 +200,18 @@ def test_a_removed_card_is_a_cancelled_task(hand: Hand, alice: Fabric) -> None:
     task = submit(alice, to="kimi")
     assert hand.call("removeTask", task_id=task.id)
     assert look(alice, task).status is Status.CANCELLED
+
+
+def test_a_kanboard_that_has_not_our_queue_cancels_nothing(hand: Hand, alice: Fabric) -> None:
+    """Somebody pointed the fabric at another Kanboard, or restored it from an old backup."""
+    task = submit(alice, to="kimi")
+    marks = hand.call("getProjectMetadata", project_id=task.project_id)
+    assert hand.call("removeProjectMetadata", project_id=task.project_id, name="fabric.name")
+    try:
+        assert hand.call("removeTask", task_id=task.id)
+        assert look(alice, task).status is Status.READY
+    finally:
+        assert hand.call("saveProjectMetadata", project_id=task.project_id, values=marks)
 
 
 def test_what_a_person_says_on_the_card_is_in_the_thread(hand: Hand, alice: Fabric) -> None:

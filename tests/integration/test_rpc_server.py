@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from taskfabric.domain.errors import Unavailable
+from taskfabric.domain.errors import BadInput, Unavailable
 from taskfabric.remote import RemoteFabric
 from taskfabric.services import verbs
 from taskfabric.settings import load
@@ -84,6 +84,13 @@ def test_the_first_human_is_made_once(url: str, tmp_path: Path) -> None:
         assert first_human(house, "bob") is None
         assert first_administrator(house) == "alice"
         assert {queue.name for queue in house.projects.queues()} == {"alice", "pool"}
+
+
+def test_a_kanboard_without_its_token_is_refused_before_anything_is_opened(url: str, tmp_path: Path) -> None:
+    settings = load(env={"FABRIC_BOARD": "http://127.0.0.1:9/", "DATABASE_URL": url}, home=tmp_path)
+    with pytest.raises(BadInput) as caught:
+        build(settings, url, home=tmp_path)
+    assert "KANBOARD_TOKEN" in caught.value.next
 
 
 def test_a_signal_ends_the_server_although_streams_are_open(url: str, tmp_path: Path) -> None:

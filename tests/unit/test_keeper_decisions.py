@@ -15,6 +15,7 @@ import yaml
 from fabric_keeper import dead_letters, deadlines, digest, inbox, waits, zabbix
 from fabric_keeper.leases import quiet_until
 from fabric_keeper.metrics import Metrics, items
+from fabric_keeper.reconcile import Reconcile
 from fabric_keeper.rounds import Report
 from taskfabric import assets
 from taskfabric.domain.watch import Concern, Matter, Reader, Turn
@@ -151,6 +152,25 @@ class Board:
     def call(self, verb: Verb[R]) -> R:
         answer: R = metrics.text(FIGURES)  # type: ignore[assignment]
         return answer
+
+
+class Counts:
+    """Answers with what was put in line, and remembers how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def call(self, verb: Verb[R]) -> R:
+        self.asked += 1
+        answer: R = {"aligned": 2}  # type: ignore[assignment]
+        return answer
+
+
+def test_cards_are_put_in_line_once_a_minute() -> None:
+    chore, board = Reconcile(), Counts()
+    reports = [chore.run_once(board, turn(MINUTE, NOON + timedelta(seconds=seconds))) for seconds in (0, 30, 59, 60)]
+    assert board.asked == 2
+    assert [report.is_quiet for report in reports] == [False, True, True, False]
 
 
 def test_numbers_are_pushed_once_a_minute() -> None:

@@ -235,6 +235,15 @@ def test_the_app_token_is_never_shown(tmp_path: Path) -> None:
     assert "hunter2" not in repr(error.to_json())
 
 
+def test_a_kanboard_may_be_the_board_and_the_database_is_still_ours(tmp_path: Path) -> None:
+    env = {"FABRIC_BOARD": "https://kanboard.example/", "KANBOARD_TOKEN": "hunter2", "DATABASE_URL": "postgresql://a/b"}
+    found = load(tmp_path, env=env)
+    assert (found.board.kanboard, found.board.dsn) == ("https://kanboard.example/", "postgresql://a/b")
+    assert load(tmp_path, env={"FABRIC_BOARD": "http://kb"}).board.dsn == ""
+    assert load(tmp_path, env={"FABRIC_BOARD": "postgresql://a/b"}).board.kanboard == ""
+    assert "hunter2" not in repr(found.show())
+
+
 def test_a_refusal_hides_passwords(tmp_path: Path) -> None:
     error = refusal(tmp_path, env={"FABRIC_BOARD": "mysql://me:hunter2@db/fabric"})
     assert "hunter2" not in repr(error.to_json())

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
-from taskfabric.boards.kanboard import adoption, hands
-from taskfabric.boards.kanboard.client import Call, Doubtful, Kanboard, say
-from taskfabric.boards.kanboard.face import Face, of_card, of_task, written
+from taskfabric.boards.kanboard import adoption, hands, outgoing
+from taskfabric.boards.kanboard.client import Doubtful, Kanboard, say
+from taskfabric.boards.kanboard.face import Face, of_card, of_task
 from taskfabric.boards.kanboard.ground import StockDatabase
 from taskfabric.boards.kanboard.people import People
 from taskfabric.boards.native import read
@@ -36,7 +36,12 @@ _UNDONE: Final = timedelta(
     minutes=2
 )  # so long after our move a card in its old column counts as moved back by Kanboard
 _AT_ONCE: Final = 100
+_TOGETHER: Final = 20  # cards that are read by one call
 _ON_THE_WAY: Final = 2  # cards of others that a mover puts in line after his own
+
+
+# A card with its tags; None: it is not there; Doubtful: Kanboard did not say.
+Found = tuple[Mapping[str, Any], list[str]] | Doubtful | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +85,15 @@ class Alignment:
                 "SELECT project_id, array_agg(id ORDER BY id) FROM tasks WHERE id = ANY(%s) GROUP BY 1 ORDER BY 1",
                 (list(task_ids),),
             ).fetchall()
-        done = 0
+        done, others = 0, set[int]()
         for project_id, ids in rows:
             with self._moving(project_id, wait=wait) as mine:
                 if mine:
-                    done += self._move(project_id, ids, _ON_THE_WAY if not wait else 0)
-        return done
+                    count, touched = self._move(project_id, ids, 0 if wait else _ON_THE_WAY)
+                    done += count
+                    others |= touched
+        others -= set(task_ids)
+        return done + (self.settle(sorted(others), wait=wait) if others else 0)
 
     @contextlib.contextmanager
     def _moving(self, project_id: int, *, wait: bool) -> Iterator[bool]:
@@ -104,34 +112,32 @@ class Alignment:
                 if mine:
                     conn.execute("SELECT pg_advisory_unlock(%s, %s)", key)
 
-    def _move(self, project_id: int, task_ids: Sequence[int], others: int) -> int:
-        done = 0
-        todo, seen = list(task_ids), set[int]()
-        while todo or others > 0:
-            if not todo:
-                todo = [task_id for task_id in self._behind_in(project_id, others) if task_id not in seen]
-                others -= max(1, len(todo))
-                continue
-            task_id = todo.pop(0)
-            if task_id in seen:
-                continue
-            seen.add(task_id)
-            try:
-                todo += self.one(task_id)
-                done += 1
-            except Unavailable as away:
-                log.warning("card left behind task=%d reason=%r", task_id, away.message)
-                return done
-            except (FabricError, Doubtful) as error:
-                log.warning("card left behind task=%d reason=%r", task_id, str(error))
-        return done
+    def _move(self, project_id: int, task_ids: Sequence[int], others: int) -> tuple[int, set[int]]:
+        """These cards and up to so many others of the project are in line: how many were, and which further tasks that
+        has touched."""
+        done, touched = 0, set[int]()
+        todo = [*task_ids, *(self._behind_in(project_id, others, task_ids) if others else ())]
+        try:
+            for begin in range(0, len(todo), _TOGETHER):
+                together = todo[begin : begin + _TOGETHER]
+                for task_id, found in zip(together, self._cards(together), strict=True):
+                    try:
+                        touched |= self._one(task_id, found)
+                        done += 1
+                    except FabricError as error:
+                        if isinstance(error, Unavailable) and not isinstance(error, Doubtful):
+                            raise
+                        log.warning("card left behind task=%d reason=%r", task_id, str(error))
+        except Unavailable as away:
+            log.warning("cards left behind project=%d reason=%r", project_id, away.message)
+        return done, touched
 
-    def _behind_in(self, project_id: int, limit: int) -> list[int]:
+    def _behind_in(self, project_id: int, limit: int, known: Sequence[int]) -> list[int]:
         with self._db.connection() as conn:
             rows = conn.execute(
                 "SELECT d.task_id FROM stock_dirty d JOIN tasks t ON t.id = d.task_id WHERE t.project_id = %s"
-                " ORDER BY d.since LIMIT %s",
-                (project_id, limit),
+                " AND d.task_id <> ALL(%s) ORDER BY d.since LIMIT %s",
+                (project_id, list(known), limit),
             ).fetchall()
         return [row[0] for row in rows]
 
@@ -141,41 +147,44 @@ class Alignment:
             rows = conn.execute("SELECT task_id FROM stock_dirty ORDER BY since LIMIT %s", (limit,)).fetchall()
         return [row[0] for row in rows]
 
-    def one(self, task_id: int) -> list[int]:
-        """This card is in line; the caller is the mover of its project. Returns other tasks that a person's act on it
-        has touched.
+    def _one(self, task_id: int, found: Found) -> set[int]:
+        """This card, which was just found so, is in line; the caller is the mover of its project. Returns other tasks
+        that a person's act on it has touched.
 
         Raises Unavailable, Doubtful, NotFound."""
+        touched: set[int] = set()
         with self._db.plain() as conn:
-            return self._one(conn, task_id)
-
-    def _one(self, conn: Connection, task_id: int) -> list[int]:
-        touched: list[int] = []
-        for _ in range(_ROUNDS):
-            card, tags = self._card(task_id)
-            if card is None:
-                touched += self._gone(conn, task_id)
-                return touched
-            now = of_card(card, tags)
-            record = self._record(conn, task_id)
-            standing = self._standing(conn, task_id)
-            acts = self._by_hand(conn, standing, now, record, card, tags)
-            if acts:
-                touched += self._db.arbitrate(conn)
+            for again in range(_ROUNDS):
+                if again:
+                    (found,) = self._cards([task_id])
+                if isinstance(found, Doubtful):
+                    raise found
+                if found is None:
+                    return self._gone(conn, task_id)
+                now = of_card(*found)
+                record = self._record(conn, task_id)
                 standing = self._standing(conn, task_id)
-            certain = self._write(conn, standing, now, record)
-            if certain:
-                break
-        return [other for other in touched if other != task_id]
+                if self._by_hand(conn, standing, now, record, *found):
+                    touched |= set(self._db.arbitrate(conn))
+                    standing = self._standing(conn, task_id)
+                if self._write(conn, standing, now, record):
+                    break
+        return touched - {task_id}
 
     # -- what there is ---------------------------------------------------------------------------------------
 
-    def _card(self, task_id: int) -> tuple[Mapping[str, Any] | None, list[str]]:
-        card, tags = self._kanboard.many([say("getTask", task_id=task_id), say("getTaskTags", task_id=task_id)])
-        for answer in (card, tags):
-            if isinstance(answer, Doubtful):
-                raise answer
-        return card or None, list((tags or {}).values())
+    def _cards(self, task_ids: Sequence[int]) -> list[Found]:
+        """Each card with its tags, None for one that is not there."""
+        answers = self._kanboard.many(
+            [say(method, task_id=task_id) for task_id in task_ids for method in ("getTask", "getTaskTags")]
+        )
+        found: list[Found] = []
+        for card, tags in zip(answers[::2], answers[1::2], strict=True):
+            if isinstance(card, Doubtful) or isinstance(tags, Doubtful):
+                found.append(card if isinstance(card, Doubtful) else tags)
+            else:
+                found.append((card, list((tags or {}).values())) if card else None)
+        return found
 
     def _record(self, conn: Connection, task_id: int) -> Record:
         row = conn.execute(
@@ -231,13 +240,23 @@ class Alignment:
         holder = self._people.name_of(now.owner_id)
         return hands.bring_in(conn, self._names, standing.task, now, changed, card, tags, holder)
 
-    def _gone(self, conn: Connection, task_id: int) -> list[int]:
-        """The card was removed there: the task is cancelled."""
+    def _gone(self, conn: Connection, task_id: int) -> set[int]:
+        """The card was removed there: the task is cancelled.
+
+        Raises Doubtful if its queue is not there either: then this is not the Kanboard that we know."""
+        queue = conn.execute(
+            "SELECT q.project_id, q.name FROM queues q JOIN tasks t ON t.project_id = q.project_id WHERE t.id = %s",
+            (task_id,),
+        ).fetchone()
+        if queue is not None:
+            marks = self._kanboard.call("getProjectMetadata", project_id=queue[0]) or {}
+            if marks.get("fabric.name") != queue[1]:
+                raise Doubtful("getTask", f"neither the card nor the queue {queue[1]!r} is on this Kanboard")
         adoption.lay_away(conn, self._names, task_id)
-        touched = self._db.arbitrate(conn)
+        touched = set(self._db.arbitrate(conn))
         conn.execute("UPDATE stock_cards SET gone = true WHERE task_id = %s", (task_id,))
         conn.execute("DELETE FROM stock_dirty WHERE task_id = %s", (task_id,))
-        return [other for other in touched if other != task_id]
+        return touched - {task_id}
 
     # -- what goes out ---------------------------------------------------------------------------------------
 
@@ -246,10 +265,10 @@ class Alignment:
         want = standing.face
         if record.seen is not None and want.owner_id == record.seen.owner_id and standing.task.holder is None:
             want = replace(want, owner_id=now.owner_id)  # a card may be given to somebody by hand: nothing follows
-        calls = list(_calls(standing.task, now, want, standing.position))
+        calls = list(outgoing.calls(standing.task, now, want, standing.position))
         if record.seen is None:  # the mark of its submission has done its work
             calls.insert(0, say("updateTask", id=standing.task.id, reference=standing.task.reference))
-        meta = _metadata(standing.task)
+        meta = outgoing.metadata(standing.task)
         if meta != record.meta:
             calls.append(say("saveTaskMetadata", task_id=standing.task.id, values=meta))
         if now.active and not want.active:
@@ -258,7 +277,9 @@ class Alignment:
         answers = self._kanboard.many([*calls, *(say("createComment", **words) for _, words in fresh)])
         self._remember(conn, standing.task.id, fresh, answers[len(calls) :])
         if want.column_id == now.column_id and record.rank not in (None, standing.rank):
-            self._kanboard.many([_place(standing.task.id, want, standing.position)])  # false: it stands there already
+            self._kanboard.many(
+                [outgoing.place(standing.task.id, want, standing.position)]
+            )  # false: it stands there already
         if any(isinstance(a, Doubtful) or a is False for a in answers):
             log.info("card looked at again task=%d", standing.task.id)
             return False
@@ -325,61 +346,3 @@ class Alignment:
         self._kanboard.many(
             [say("createTaskLink", task_id=task.id, opposite_task_id=other, link_id=link) for link, other in rows]
         )
-
-
-def _calls(task: Task, now: Face, want: Face, position: int) -> list[Call]:
-    """What makes the card look so; closing it comes last and is not among them."""
-    different = now.differs(want)
-    calls: list[Call] = []
-    if want.active and not now.active:
-        calls.append(say("openTask", task_id=task.id))
-    if "project_id" in different:
-        place = {"column_id": want.column_id, "swimlane_id": want.swimlane_id}
-        calls.append(say("moveTaskToProject", task_id=task.id, project_id=want.project_id, **place))
-    fields: dict[str, Any] = {}
-    if "title" in different:
-        fields["title"] = task.title
-    if "text" in different:
-        fields["description"] = task.description
-    if "priority" in different:
-        fields["priority"] = want.priority
-    if "score" in different:
-        fields["score"] = want.score
-    if "due" in different:
-        fields["date_due"] = written(want.due)
-    if "owner_id" in different:
-        fields["owner_id"] = want.owner_id
-    if "tags" in different:
-        fields["tags"] = list(want.tags)
-    if fields:
-        calls.append(say("updateTask", id=task.id, **fields))
-    if {"column_id", "swimlane_id"} & different and "project_id" not in different:
-        calls.append(_place(task.id, want, position))
-    return calls
-
-
-def _place(task_id: int, want: Face, position: int) -> Call:
-    return say(
-        "moveTaskPosition",
-        project_id=want.project_id,
-        task_id=task_id,
-        column_id=want.column_id,
-        position=position,
-        swimlane_id=want.swimlane_id,
-    )
-
-
-def _metadata(task: Task) -> dict[str, str]:
-    """The counters and the provenance, for people to read. Nothing is ever read back from there."""
-    shown: dict[str, object] = {
-        "fabric.status": task.status.value,
-        "fabric.epoch": task.epoch,
-        "fabric.attempts": f"{task.attempts}/{task.max_attempts}",
-        "fabric.submitter": task.submitter,
-        "fabric.trust": task.trust.word,
-    }
-    if task.parent is not None:
-        shown["fabric.parent"] = task.parent
-    if task.not_before is not None:
-        shown["fabric.not_before"] = task.not_before.isoformat()
-    return {name: str(value)[:255] for name, value in shown.items()}

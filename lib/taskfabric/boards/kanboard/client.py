@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import random
 import threading
 import time
 from asyncio import AbstractEventLoop
@@ -27,16 +28,16 @@ log = logging.getLogger(__name__)
 
 _TIMEOUT: Final = (5.0, 45.0)  # seconds to connect, to answer; Kanboard's SQLite waits 30 s for a writer
 _BATCH: Final = 40  # calls in one request
+_TRIES: Final = 5  # of a call that may be repeated
+_REPEATABLE: Final = ("get", "save", "update", "set", "open", "close", "enable", "disable", "change")
 _AWAY: Final = 5.0  # seconds for which a board that did not answer counts as away
 
 
-class Doubtful(Exception):
+class Doubtful(Unavailable):
     """Kanboard answered with an error: it may or may not have done it."""
 
-    def __init__(self, method: str, message: str) -> None:
-        super().__init__(f"{method}: {message}")
-        self.method = method
-        self.message = message
+    def __init__(self, method: str, says: str) -> None:
+        super().__init__(f"Kanboard answered {method} with an error ({says[:200]})", sent=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,13 @@ class Kanboard:
 
     def call(self, method: str, **params: Any) -> Any:
         """The procedure's result, ``False`` and ``None`` included."""
+        for attempt in range(1, _TRIES):
+            (result,) = self.many([Call(method=method, params=params)])
+            if not isinstance(result, Doubtful):
+                return result
+            if not method.startswith(_REPEATABLE):
+                raise result
+            time.sleep(random.uniform(0.02, 0.1) * attempt)  # its SQLite refuses at once who comes in between
         (result,) = self.many([Call(method=method, params=params)])
         if isinstance(result, Doubtful):
             raise result

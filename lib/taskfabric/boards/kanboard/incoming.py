@@ -20,6 +20,7 @@ from taskfabric.boards.native.names import Names
 log = logging.getLogger(__name__)
 
 _EVERY: Final = 2.0  # seconds between two looks at a project
+_AT_ONCE: Final = 20  # cards that one look takes in; the next takes the others
 _SHARE: Final = 20.0  # a look that took long is not repeated before so many times its length
 
 
@@ -71,7 +72,8 @@ class Incoming:
             changed |= self._retagged(list(cards))
         if strange:
             self._adopt(project_id, [cards[task_id] for task_id in sorted(strange, key=lambda i: _place(cards[i]))])
-        self._alignment.settle([*strange, *sorted(changed - strange)])
+        todo = [*sorted(strange), *sorted(changed - strange)]
+        self._alignment.settle(todo if closely else todo[:_AT_ONCE], wait=closely)
         length = time.monotonic() - began
         with self._lock:
             self._next[project_id] = time.monotonic() + max(self._every, _SHARE * length if length > 1 else 0)
