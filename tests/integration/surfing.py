@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -11,6 +12,8 @@ from urllib.parse import urlencode, urlsplit
 
 from taskfabric.wiring import sign_in_link
 from tests.integration.serving import Served
+
+_PATIENCE = 20.0  # seconds before a test gives up; nothing here takes that long
 
 
 @dataclass(kw_only=True)
@@ -125,6 +128,15 @@ class Surfer:
     def get(self, path: str) -> Shown:
         """The page, with up to five redirects followed."""
         return self._followed(self.send("GET", path))
+
+    def get_with(self, path: str, text: str) -> Shown:
+        """The page, once this is on it. What the journal says of a change may come a moment after the change: it is
+        read up to the oldest transaction that runs in the whole server, and other tests have theirs there."""
+        deadline = time.monotonic() + _PATIENCE
+        while text not in (shown := self.get(path)).text:
+            assert time.monotonic() < deadline, f"{path} never showed {text!r}"
+            time.sleep(0.05)
+        return shown
 
     def fill(self, form: FoundForm, **fields: str) -> Shown:
         """Send a form as it came, with these fields changed."""

@@ -92,7 +92,7 @@ class Provider:
     early: bool = False  # the window is restarted half-way
     asked: list[datetime] = field(default_factory=list)
 
-    def make(self, card: AgentCard, *, clock: Callable[[], datetime]) -> Runtime:
+    def make(self, card: AgentCard, *, clock: Callable[[], datetime], keep: Path | None = None) -> Runtime:
         return _Runtime(self)
 
     def answers(self) -> bool:

@@ -31,7 +31,7 @@ class Provider:
     asked: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def make(self, card: AgentCard, *, clock: Callable[[], datetime]) -> Runtime:
+    def make(self, card: AgentCard, *, clock: Callable[[], datetime], keep: Path | None = None) -> Runtime:
         return _Runtime(self)
 
 
