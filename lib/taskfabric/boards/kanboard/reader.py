@@ -35,7 +35,7 @@ class _Reader:
         self._board = board
         self._say = say_what
         self._left = left
-        self._users: set[int] = set()
+        self._labels: dict[str, int] = {}  # of links, with their ids
 
     def _ask(self, *calls: tuple[str, Mapping[str, Any]]) -> list[Any]:
         """The results; one that Kanboard could not give is None, and said."""
@@ -52,7 +52,6 @@ class _Reader:
         self._say("people")
         users, groups, labels = self._ask(("getAllUsers", {}), ("getAllGroups", {}), ("getAllLinks", {}))
         for user in users or ():
-            self._users.add(int(user["id"]))
             yield {
                 **{"table": "users", "id": int(user["id"]), "username": user["username"], "kind": "human", "trust": 3},
                 "capabilities": None,
@@ -73,6 +72,7 @@ class _Reader:
             for member in found or ():
                 yield {"table": "group_has_users", "group_id": int(group["id"]), "user_id": int(member["id"])}
         for label in labels or ():
+            self._labels[label["label"]] = int(label["id"])
             yield {
                 **{"table": "links", "id": int(label["id"]), "label": label["label"]},
                 "opposite_id": int(label["opposite_id"]),
@@ -230,18 +230,12 @@ class _Reader:
 
     def _link(self, task: int, link: Mapping[str, Any], done: set[int]) -> Record:
         """A link as its own task sees it; the opposite one comes with the other task."""
-        other, label = int(link["task_id"]), int(link["link_id"]) if "link_id" in link else 0
-        if not label:
-            label = self._label(str(link["label"]))
+        other, label = int(link["task_id"]), self._labels.get(str(link["label"]), 0)
         state = ("satisfied" if other in done else "open") if label == _BLOCKED_BY else None
         return {
             **{"table": "task_has_links", "id": int(link["id"]), "task_id": task, "opposite_task_id": other},
             **{"link_id": label, "state": state},
         }
-
-    def _label(self, label: str) -> int:
-        (found,) = self._ask(("getLinkByLabel", {"label": label}))
-        return int(found["id"]) if found else 0
 
     def _files(self, table: str, files: Sequence[Mapping[str, Any]], at: Mapping[str, int]) -> Iterator[Record]:
         method = "downloadTaskFile" if table == "task_has_files" else "downloadProjectFile"
