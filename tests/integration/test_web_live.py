@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import http.client
+import re
 import time
 from collections.abc import Iterator
 
@@ -171,3 +173,14 @@ def test_a_board_of_five_thousand_tasks_costs_little(served: Served) -> None:
     assert min(costs) < 0.150, costs
     view = fabric.call(ShowBoard(queue="crowd", per_column=1)).view
     assert sum(column.total for column in view.columns) == MANY
+
+
+def test_what_came_between_the_inbox_and_its_stream_is_told(served: Served, alice: Surfer) -> None:
+    found = re.search(r'sse-connect="(/live/inbox[^"]*)"', alice.get("/").text)
+    assert found is not None
+    with _stream(alice, html.unescape(found[1])) as events:
+        served.fabric("alice").call(Submit(title="While it opened", to="alice"))
+        assert _next(events, "changed")[1] == "inbox"
+    served.fabric("alice").call(Submit(title="Before it opened", to="alice"))
+    with _stream(alice, html.unescape(found[1])) as events:
+        assert _next(events, "changed")[1] == "inbox"

@@ -7,7 +7,6 @@ resumes where it was. Whose session it is is asked again at each look; a revoked
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -31,6 +30,7 @@ from taskfabric.surfaces.fabric_rpc.procedures import incident
 from taskfabric.surfaces.threads import Pool
 from taskfabric.surfaces.web.looks import Looks
 from taskfabric.surfaces.web.pages.board import wanted
+from taskfabric.surfaces.web.pages.inbox import fingerprint
 from taskfabric.surfaces.web.session import Gate
 from taskfabric.surfaces.web.visit import Visit, cookies, query
 
@@ -160,14 +160,13 @@ class InboxFeed:
 
     rest = _ANYWAY
 
-    def __init__(self) -> None:
-        self._seen: bytes | None = None
+    def __init__(self, seen: str) -> None:
+        self._seen = seen  # what the page shows
 
     def look(self, visit: Visit) -> Iterator[Piece]:
-        found = visit.fabric.call(Inbox())
-        names = [[i["kind"], i["ref"], i["until"], i["approval"] and i["approval"]["state"]] for i in found["items"]]
-        seen = hashlib.sha256(orjson.dumps(names)).digest()
-        if self._seen is not None and seen != self._seen:
+        found = visit.fabric.call(Inbox(snoozed=visit.query.get("snoozed") == "1"))
+        seen = fingerprint(found)
+        if seen != self._seen:
             yield Piece(kind="changed", data="inbox")
         self._seen = seen
 
@@ -230,7 +229,7 @@ class Live:
                 numbers = {key: _number(asked.get(key, "")) for key in ("epoch", "after")}
                 return TaskFeed(self._looks, int(name), cursor, epoch=max(0, numbers["epoch"]), after=numbers["after"])
             case "inbox":
-                return InboxFeed()
+                return InboxFeed(asked.get("seen", ""))
             case _:
                 raise NotFound("there is no such stream", next="reload the page")
 

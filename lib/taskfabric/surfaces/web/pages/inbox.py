@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from itertools import groupby
@@ -36,10 +37,17 @@ def inbox(visit: Visit) -> Page:
             "bulk": bulk if len(bulk) > 1 else [],
             "away": found["away"],
             "snoozed": snoozed,
+            "seen": fingerprint(found),
             "hidden": found["snoozed"],
             "humans": humans(visit),
         },
     )
+
+
+def fingerprint(found: Mapping[str, Any]) -> str:
+    """What this inbox holds, as a short word: a stream that begins with it tells of everything that came since."""
+    names = [[i["kind"], i["ref"], i["until"], i["approval"] and i["approval"]["state"]] for i in found["items"]]
+    return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32]
 
 
 def humans(visit: Visit) -> list[str]:
