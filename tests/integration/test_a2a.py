@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from taskfabric.domain.principal import Caller, Via
 from taskfabric.domain.status import Flag, Status, a2a_state
 from taskfabric.services import verbs
 from taskfabric.testing import TestDatabase, TestServer
@@ -131,6 +132,24 @@ def test_a_paused_agent_says_until_when(agents: Exchange) -> None:
         what="the agent is closed",
     )
     assert answer.json["error"]["data"][0]["reason"] == "AGENT_UNAVAILABLE"
+
+
+def test_an_agent_whose_workers_all_say_that_it_cannot_run_here_is_closed(
+    database: TestDatabase, tmp_path: Path
+) -> None:
+    with exchange(database.dsn, tmp_path) as agents:
+        house = agents.served.house
+        helper = house.credentials.principal("helper")
+        assert helper is not None
+        report = verbs.Report(instance="helper@box", state="closed", reason="a package is missing")
+        house.hallway.call(Caller(principal=helper, via=Via.TOKEN, instance="helper@box"), report)
+        answer = until(
+            lambda: (
+                got if (got := agents.post(shape("SendMessage", {"message": message("hello")}))).status == 503 else None
+            ),
+            what="the agent is closed",
+        )
+        assert "a package is missing" in answer.body.decode()
 
 
 def test_a_direct_message_leaves_a_closed_record_and_no_task(agents: Exchange) -> None:

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from taskfabric.domain.errors import BadInput, NotFound, Refused
+from taskfabric.domain.errors import BadInput, NeedsHuman, NotFound, Refused
 from taskfabric.domain.principal import Caller, Kind, Trust, Via
 from taskfabric.domain.queue import QueueKind
 from taskfabric.domain.status import ColumnRole, Status
 from taskfabric.ports.credentials import NewPrincipal
 from taskfabric.ports.fabric import Fabric
 from taskfabric.services import verbs
+from taskfabric.services.approval_verbs import RequestApproval
 from taskfabric.services.args import FileArg
 from taskfabric.services.verbs import FenceArg
 from taskfabric.settings import load
@@ -265,7 +266,7 @@ def test_a_row_that_is_none_is_refused_and_nothing_has_happened(place: Place, ro
     [
         ({"table": "columns", "id": 1, "project_id": 99, "title": "x", "position": 1}, "project did not come along"),
         ({"table": "users", "id": 9, "username": "eve", "kind": "robot", "trust": 1}, "does not fit"),
-        ({"table": "users", "id": 9, "username": "alice", "kind": "agent", "trust": 1}, "belongs to a human"),
+        ({"table": "users", "id": 9, "username": "alice", "kind": "agent", "trust": 1}, "is of kind 'human'"),
         ({"table": "comments", "id": 9, "task_id": 12345, "user_id": 1, "text": "x"}, "task did not come along"),
         ({"table": "groups", "id": 9}, "does not fit"),
         ({"table": "task_has_files", "id": 9, "task_id": 1, "name": "x"}, "bytes are missing"),
@@ -323,3 +324,25 @@ def test_a_project_of_others_is_not_adopted_and_is_not_there(lively: Place) -> N
         lively.fabric("bob").call(verbs.Adopt(project="Secret"))
     with pytest.raises(NotFound):
         lively.fabric("bob").call(verbs.Adopt(project="No such"))
+
+
+def test_a_queue_is_not_adopted_a_second_time_with_other_columns(place: Place) -> None:
+    with pytest.raises(BadInput, match="it is a queue already, and its column for 'ready' is 'Ready'"):
+        place.alice.call(
+            verbs.Adopt(project="alice", kind=QueueKind.INBOX, owner="alice", columns={ColumnRole.READY: "To do"})
+        )
+
+
+def test_the_gate_of_a_pending_approval_does_not_travel(lively: Place) -> None:
+    """G10"""
+    asked = lively.fabric("kimi").call(RequestApproval(action="mail.send", args={"to": "bank@example.org"}))
+    assert asked["task"] not in [row["id"] for row in lively.export() if row["table"] == "tasks"]
+
+
+def test_moving_needs_a_decision_and_not_only_the_owners_credential(place: Place) -> None:
+    alice = place.house.credentials.principal("alice")
+    assert alice is not None
+    local = place.house.hallway.for_caller(Caller(principal=alice, via=Via.LOCAL))
+    for verb in (verbs.Export(), verbs.Import(source="x", records=[])):
+        with pytest.raises(NeedsHuman):
+            local.call(verb)

@@ -119,6 +119,8 @@ def test_a_human_whom_a_file_adds_is_nobody_until_it_is_accepted() -> None:
         ({"amount": [1]}, None, float("inf")),
         ({"amount": 1, "total": 99}, None, 99.0),
         ({"to": " "}, None, None),
+        ({"to": "bank", "cc": "eve"}, "bank, eve", None),
+        ({"to": "bank", "Bcc": ["eve", "bank"]}, "bank, eve", None),
     ],
 )
 def test_the_host_reads_recipient_and_amount_by_itself(

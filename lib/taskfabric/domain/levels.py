@@ -20,7 +20,9 @@ from taskfabric.domain.errors import BadInput
 
 ACTION: Final = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*")
 _PATTERN: Final = re.compile(rf"\*|{ACTION.pattern}(\.\*)?")
-_RECIPIENT: Final = ("to", "recipient", "channel")
+_RECIPIENT: Final = frozenset(
+    {"to", "cc", "bcc", "recipient", "recipients", "channel", "channels", "address", "addresses", "email", "emails"}
+)
 _AMOUNT: Final = ("amount", "price", "total")
 
 
@@ -98,15 +100,11 @@ def facts_of(args: Mapping[str, Any]) -> Facts:
     """Recipient and amount, wherever arguments usually name them. Several recipients are one text.
 
     An amount that is no plain number counts as more than any bound: what cannot be judged is not let through."""
-    recipient: str | None = None
-    for key in _RECIPIENT:
-        value = args.get(key)
-        if isinstance(value, str) and value.strip():
-            recipient = value.strip()
-            break
-        if isinstance(value, list | tuple) and value:
-            recipient = ", ".join(sorted(str(one) for one in value))
-            break
+    found: set[str] = set()
+    for key, value in args.items():
+        if key.lower() in _RECIPIENT and value is not None:
+            found |= {str(one).strip() for one in (value if isinstance(value, list | tuple) else [value])}
+    recipient = ", ".join(sorted(found - {""})) or None
     amounts = [_amount(args[key]) for key in _AMOUNT if args.get(key) is not None]
     return Facts(recipient=recipient, amount=max(amounts, default=None))
 

@@ -144,12 +144,15 @@ class A2A:
         if queue is None:
             return None
         look = self._openings.look([card])
+        live = look.live(card)
+        # The server's own runs need no worker; but what each worker says it cannot do, the server cannot either.
+        unable = bool(live) and all(worker.state == "closed" for worker in live)
         return Agent(
             card=card,
             principal=principal,
             queue=queue,
-            open=look.at(card) if card.kind in DIRECT else look.seen(card),
-            manned=bool(look.live(card)),
+            open=look.at(card) if card.kind in DIRECT and not unable else look.seen(card),
+            manned=bool(live) and not unable,
             stamp=stamp_of(principal),
             caller=Caller(principal=principal, via=Via.SYSTEM, instance=GATEWAY),
             want=_want(card, principal, queue),

@@ -80,7 +80,7 @@ class Removal:
     def _need_mover(self, caller: Caller, pin: str | None, what: str) -> None:
         policy.need_admin(caller, what)
         policy.need_unlimited(caller, what)
-        policy.need_pin(self._desk, caller, pin, what)
+        policy.need_decision(self._desk, caller, pin, what)
 
     def _housed(self, caller: Caller, name: str) -> dict[str, str] | None:
         """The person has an inbox and works in the pool; or why not."""

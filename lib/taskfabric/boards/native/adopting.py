@@ -53,6 +53,7 @@ def adopt(
     )
     if clash:
         if clash[0].project_id == project_id and (clash[0].name, clash[0].kind) == (name, kind):
+            _unchanged(conn, project_id, columns)
             return clash[0]
         what = f"{clash[0].name!r} ({clash[0].kind.value}{f' of {clash[0].owner}' if clash[0].owner else ''})"
         raise BadInput(f"there is a queue already: {what}", next="choose another name, or another owner", field="name")
@@ -79,6 +80,18 @@ def adopt(
     conn.execute(_FLOORS, values)
     layout.journal(conn, "queue-adopted", project_id, stamp, {"name": name, "kind": kind.value})
     return layout.first(layout.queues(conn, "WHERE q.project_id = %s", (project_id,)), "queue")
+
+
+def _unchanged(conn: Conn, project_id: int, columns: Mapping[ColumnRole, str]) -> None:
+    """Raises BadInput if the queue, which is there, has other columns than those that are asked for."""
+    has = {c.role: c.title for c in layout.columns(conn, "WHERE project_id = %s", (project_id,)) if c.role is not None}
+    for role, title in columns.items():
+        if has.get(role, "").casefold() != title.casefold():
+            raise BadInput(
+                f"it is a queue already, and its column for {role.value!r} is {has.get(role, '')!r}",
+                next="leave the columns out; nothing was changed",
+                field=role.value,
+            )
 
 
 def _mapped(conn: Conn, project_id: int, columns: Mapping[ColumnRole, str]) -> dict[ColumnRole, int]:

@@ -37,7 +37,7 @@ def _person(conn: Conn, row: dict[str, Any], brought: Brought) -> None:
     known = conn.execute("SELECT id, kind FROM users WHERE username = %s", (row.get("username"),)).fetchone()
     if known is not None and known[1] != row.get("kind"):
         row["left"] = True
-        what, why = f"{row.get('kind')} {row.get('username')}", f"here that name belongs to a {known[1]}"
+        what, why = f"{row.get('kind')} {row.get('username')}", f"here that name is of kind {known[1]!r}"
         brought.left_out.append(LeftOut(what=what, why=why))
     elif known is None and row.get("kind") == Kind.SERVICE.value:
         row["is"] = 0  # what another fabric's service said, the fabric said

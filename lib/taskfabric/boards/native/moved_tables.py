@@ -154,6 +154,8 @@ TABLES: Final = (
     MovedTable(name="links", columns={"label": "text", "opposite_id": "integer"}, natural=("label",)),
     MovedTable(
         name="tasks",
+        # The gate of an approval is worth nothing without it, and approvals do not travel.
+        where="NOT EXISTS (SELECT FROM approvals a WHERE a.gate_id = t.id AND a.state = 'pending')",
         columns={
             **{"title": "text", "project_id": "integer", "column_id": "integer", "swimlane_id": "integer"},
             **{"rank": "bigint", "epoch": "bigint", "parent_id": "bigint", "root_id": "bigint"},

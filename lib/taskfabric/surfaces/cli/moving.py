@@ -243,7 +243,9 @@ def _line(record: Record) -> str:
 
 def _add_adopt(parser: Parser) -> None:
     parser.add_argument("project", metavar="PROJECT", help="its name or number")
-    parser.add_argument("--name", metavar="QUEUE", help="what the queue is called; default: as the project")
+    parser.add_argument(
+        "--name", metavar="QUEUE", help="what the queue is called; default: as the project, in lower case"
+    )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--pool", action="store_true", help="whoever fits may claim from it (the default)")
     kind.add_argument("--agent", metavar="NAME", help="it is this agent's queue")
@@ -277,7 +279,7 @@ COMMANDS: Final = (
     ),
     Command(
         name="export",
-        help="The whole board as JSON lines, one row a line. Secrets, leases and the journal do not travel.",
+        help="The whole board as JSON lines, one row a line. Secrets, leases, approvals and the journal do not travel.",
         add=_add_export,
         run=_export,
         examples=("fabric export board.jsonl", "fabric export board.jsonl --pin"),
