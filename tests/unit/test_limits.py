@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from taskfabric.domain.limit import Confidence, Limit, LimitClass
@@ -52,6 +52,7 @@ def test_a_clock_time_is_its_next_occurrence_in_the_zone_it_names(now: datetime,
 
 
 @given(now=instants, zone=st.sampled_from(ZONES), ahead=st.integers(1, 150), minute=st.integers(0, 1439))
+@example(now=datetime(2027, 12, 10, tzinfo=UTC), zone="Europe/Madrid", ahead=81, minute=0)  # 29 February 2028
 def test_a_date_without_a_year_is_the_coming_one(now: datetime, zone: str, ahead: int, minute: int) -> None:
     at = time(minute // 60, minute % 60)
     day = now.astimezone(ZoneInfo(zone)).date() + timedelta(days=ahead)

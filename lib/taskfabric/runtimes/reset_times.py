@@ -195,15 +195,21 @@ def _date(said: str, today: date) -> tuple[date | None, str]:
             if month is None:
                 continue
             rest = plain[: match.start()] + " " + plain[match.end() :]
-            year = int(match["year"]) if match["year"] else today.year
-            try:
-                day = date(year, month, int(match["day"]))
-                if not match["year"] and day < today:  # said in December of a day in January
-                    day = day.replace(year=year + 1)
-            except ValueError:
-                continue
-            return day, rest
+            # Without a year it is the coming one: in December a day in January is next year's, and so may be
+            # 29 February, which this year does not have.
+            years = [int(match["year"])] if match["year"] else [today.year, today.year + 1]
+            days = [day for year in years if (day := _day(year, month, int(match["day"]))) is not None]
+            coming = days if match["year"] else [day for day in days if day >= today]
+            if coming:
+                return coming[0], rest
     return None, plain
+
+
+def _day(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
 
 
 def _clock(said: str) -> time | None:
