@@ -46,6 +46,16 @@ def test_a_run_asks_with_its_own_token_and_needs_no_fence(noon: Household, alice
     assert status(alice, task) is Status.WAITING
 
 
+def test_why_names_the_decision_that_a_task_waits_for_and_until_when(alice: Fabric, kimi: Fabric) -> None:
+    task = submit(alice, to="kimi")
+    asked = asks(kimi, claim(kimi, task))
+    first = alice.call(verbs.Why(task=task.id)).first
+    assert first is not None
+    assert f"a decision of alice: `fabric inbox` has it as #{asked['task']}" in first.text
+    assert first.until is not None
+    assert first.until.isoformat() == asked["expires"].replace("Z", "+00:00")
+
+
 def test_what_only_reads_needs_nobody_and_what_can_be_undone_is_written_down(noon: Household, kimi: Fabric) -> None:
     assert asks(kimi, action="read.mail", args={})["allowed"]
     assert noon.events("action-allowed") == []

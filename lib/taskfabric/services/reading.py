@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 
+from taskfabric.domain.approval import State
 from taskfabric.domain.errors import not_found
 from taskfabric.domain.journal import Cursor
 from taskfabric.domain.principal import Caller, Kind, Principal, Viewer
@@ -106,10 +107,11 @@ class Reading:
         claimers: tuple[str, ...] = ()
         claimable = not reasons
         if task.status is Status.WAITING and not task.restricted:
-            reasons += self._asked_is_away(task)
+            reasons = [*self._decision(task), *reasons, *self._asked_is_away(task)]
         if claimable and not task.restricted:
             members = [p for p in self._desk.credentials.principals() if self._could_come(caller, p, task)]
             claimers = tuple(p.name for p in members if self._fits(p, task))
+            may_start = tuple(name for name in claimers if self._openings.all_closed([name]) is None)
             if not claimers:
                 queue = self._desk.queue_of(task)
                 inbox = queue is not None and queue.kind is QueueKind.INBOX
@@ -118,7 +120,7 @@ class Reading:
             elif (closed := self._openings.all_closed(claimers)) is not None:
                 reasons = [closed]
             else:
-                reasons = self._owner_is_away(task)
+                reasons, claimers = self._owner_is_away(task), may_start
         return verbs.Explanation(
             task=task,
             claimable=claimable,
@@ -126,6 +128,14 @@ class Reading:
             reasons=tuple(reasons),
             claimers=claimers,
         )
+
+    def _decision(self, task: Task) -> list[Reason]:
+        """A task that waits for an approval says which, and until when."""
+        approval = self._desk.approvals.of_task(task.id)
+        if approval is None or approval.task_id != task.id or approval.state is not State.PENDING:
+            return []
+        words = f"it waits for a decision of {task.asked or 'a human'}: `fabric inbox` has it as #{approval.gate_id}"
+        return [Reason(kind=Hindrance.ASKED, text=words, until=approval.expires)]
 
     def _asked_is_away(self, task: Task) -> list[Reason]:
         """Whoever waits for a human is told until when he is away."""

@@ -223,10 +223,13 @@ def _told(ctx: Context, got: Shape) -> str:
     until = ctx.out.when(got["expires"], zone=True)
     away = got["away"]
     there = f"; {one_line(away['name'])} is not there until {ctx.out.when(away['until'])}" if away else ""
-    return (
-        f"#{got['task']} waits for a human's decision until {until}{there}. Stop now: the task goes on when it"
-        " is decided, and then the same request says what was decided."
-    )
+    asked = f"#{got['task']} waits for a human's decision until {until}{there}. Stop now: "
+    if got["for"] is None:
+        return (
+            f"{asked}ask the same again later, and you are told what was decided. No task of yours waits for it;"
+            " with --ref REF the one that you hold does."
+        )
+    return f"{asked}#{got['for']} goes on when it is decided, and then the same request says what was decided."
 
 
 def _object(text: str, option: str) -> dict[str, Any]:
