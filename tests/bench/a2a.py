@@ -38,6 +38,7 @@ from a2a.server.request_handlers import DefaultRequestHandler, RequestHandler
 from a2a.server.routes import create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import a2a_pb2 as pb
+from a2a.utils.errors import UnsupportedOperationError
 from google.protobuf.json_format import ParseDict
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -99,7 +100,7 @@ class InMemory(RequestHandler):
         yield self.tasks[params.id]
 
     async def _none(self, params: Any, context: ServerCallContext) -> Any:
-        raise NotImplementedError
+        raise UnsupportedOperationError
 
     on_list_tasks = on_cancel_task = on_create_task_push_notification_config = _none
     on_get_task_push_notification_config = on_list_task_push_notification_configs = _none
@@ -119,7 +120,7 @@ class Executor(AgentExecutor):
         await updater.complete()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        raise NotImplementedError
+        raise UnsupportedOperationError
 
 
 def _card() -> pb.AgentCard:

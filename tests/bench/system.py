@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
+from typing import NoReturn
 
 import psycopg
 
@@ -10,7 +12,7 @@ from tests.bench import databases
 from tests.bench.ruler import Slot
 
 
-class System:
+class System(ABC):
     """One product, or one way of using it. ``setup`` comes first; workers connect inside ``work``."""
 
     name = "?"
@@ -21,39 +23,39 @@ class System:
 
     # -- what each system says for itself ------------------------------------------------------------
 
+    @abstractmethod
     def setup(self) -> None:
         """The empty schema."""
-        raise NotImplementedError
 
+    @abstractmethod
     def clear(self) -> None:
         """No task is left."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fill(self, n: int) -> None:
         """``n`` more tasks are ready, made in the fastest way there is."""
-        raise NotImplementedError
 
+    @abstractmethod
     def work(self, slot: Slot) -> None:
         """A worker: takes, does nothing, finishes, until told to stop."""
-        raise NotImplementedError
 
-    def open_client(self) -> None:
+    def open_client(self) -> None:  # noqa: B027 (most have nothing to do)
         """A submitter is connected."""
 
-    def close_client(self) -> None:
+    def close_client(self) -> None:  # noqa: B027 (most have nothing to do)
         """It is gone."""
 
     def submit(self, submitted: float) -> None:
         """One task; ``submitted`` travels with it, so that a worker can tell how long it took."""
-        raise NotImplementedError
+        self._unmeasured()
 
     def submit_many(self, n: int) -> None:
         """``n`` tasks in one call."""
-        raise NotImplementedError
+        self._unmeasured()
 
     def daemon(self) -> contextlib.AbstractContextManager[int]:
         """A worker as a process of its own, by its number, until the context ends."""
-        raise NotImplementedError
+        self._unmeasured()
 
     def finished(self) -> int | None:
         """How many tasks the database records as finished; None where the worker itself knows."""
@@ -63,7 +65,7 @@ class System:
         """CPU seconds of the product's own server process, if it has one."""
         return 0.0
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most have nothing to do)
         """Whatever runs beside the workers has ended."""
 
     # -- what they share -----------------------------------------------------------------------------
@@ -95,3 +97,6 @@ class System:
     def settle_down(self) -> None:
         """Statistics and visibility map are up to date, so that nobody's vacuum falls into another's window."""
         self.run("VACUUM ANALYZE")
+
+    def _unmeasured(self) -> NoReturn:
+        raise TypeError(f"{self.name} has no part in this measure")
