@@ -15,12 +15,10 @@ from fabric_keeper.digest import Digests
 from fabric_keeper.inbox import Inbox
 from fabric_keeper.leases import Leases
 from fabric_keeper.metrics import Metrics
-from fabric_keeper.process import connect, instance, settings, stopping
+from fabric_keeper.process import connect, instance, program, stopping
 from fabric_keeper.reconcile import Reconcile
 from fabric_keeper.rounds import Chore, Keeper
 from fabric_keeper.waits import Waits
-from taskfabric import logs
-from taskfabric.domain.errors import FabricError
 from taskfabric.settings import Settings
 
 log = logging.getLogger("fabric_keeper")
@@ -47,26 +45,17 @@ def _pusher(server: str, host: str) -> Callable[[Mapping[str, float]], int] | No
 
 def main() -> int:
     """The exit code: that of the error for ``--once``."""
-    parser = argparse.ArgumentParser(prog="fabric keeper")
-    parser.add_argument("--once", action="store_true", help="one round, told on standard output")
-    parser.add_argument("--json", action="store_true", help="as one JSON document")
-    parser.add_argument("--leash", action="store_true", help="end when standard input does")
-    args = parser.parse_args()
-    try:
-        rules = settings()
-        logs.configure(rules.log.level, rules.log.format)
-        with connect("keeper") as fabric:
-            keeper = Keeper(fabric, chores(rules), instance=instance("keeper"), every=rules.keeper.every)
-            if not args.once:
-                with stopping(leash=args.leash) as stop:
-                    keeper.run(stop)
-                return 0
-            reports = keeper.run_once()
-    except FabricError as error:
-        if args.json:
-            print(json.dumps({"error": error.to_json()}))
-        print(f"{error.message}\n{error.next}".strip(), file=sys.stderr)
-        return error.code
+    return program("fabric keeper", _keep)
+
+
+def _keep(args: argparse.Namespace, rules: Settings) -> int:
+    with connect("keeper") as fabric:
+        keeper = Keeper(fabric, chores(rules), instance=instance("keeper"), every=rules.keeper.every)
+        if not args.once:
+            with stopping(leash=args.leash) as stop:
+                keeper.run(stop)
+            return 0
+        reports = keeper.run_once()
     if args.json:
         shown = {report.chore: {**report.counts, "note": report.note} for report in reports}
         print(json.dumps({"turn": bool(reports), "chores": shown}))

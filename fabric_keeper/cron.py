@@ -14,11 +14,11 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from fabric_keeper.process import connect, settings, stopping
-from taskfabric import logs
+from fabric_keeper.process import connect, program, stopping
 from taskfabric.domain.errors import FabricError, Unavailable
 from taskfabric.ports.fabric import Fabric
 from taskfabric.services import verbs
+from taskfabric.settings import Settings
 
 log = logging.getLogger("fabric_keeper.cron")
 
@@ -56,26 +56,17 @@ class Ticker:
 
 def main() -> int:
     """The exit code: 1 when a schedule has a problem, with ``--once``."""
-    parser = argparse.ArgumentParser(prog="fabric cron")
-    parser.add_argument("--once", action="store_true", help="one look, told on standard output")
-    parser.add_argument("--json", action="store_true", help="as one JSON document")
-    parser.add_argument("--leash", action="store_true", help="end when standard input does")
-    args = parser.parse_args()
-    try:
-        rules = settings()
-        logs.configure(rules.log.level, rules.log.format)
-        with connect("cron") as fabric:
-            ticker = Ticker(fabric, every=rules.keeper.cron_every.total_seconds())
-            if not args.once:
-                with stopping(leash=args.leash) as stop:
-                    ticker.run(stop)
-                return 0
-            found = ticker.run_once()
-    except FabricError as error:
-        if args.json:
-            print(json.dumps({"error": error.to_json()}))
-        print(f"{error.message}\n{error.next}".strip(), file=sys.stderr)
-        return error.code
+    return program("fabric cron", _tick)
+
+
+def _tick(args: argparse.Namespace, rules: Settings) -> int:
+    with connect("cron") as fabric:
+        ticker = Ticker(fabric, every=rules.keeper.cron_every.total_seconds())
+        if not args.once:
+            with stopping(leash=args.leash) as stop:
+                ticker.run(stop)
+            return 0
+        found = ticker.run_once()
     if args.json:
         print(json.dumps(dict(found)))
     else:
