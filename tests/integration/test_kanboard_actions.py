@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from taskfabric.surfaces.follower import Follower
+from taskfabric.surfaces.postman import follower
 from tests.integration.board_api import BoardApi, Refusal
 from tests.integration.cards import Ground, follow, project, queue
 
@@ -175,7 +175,7 @@ def test_in_a_queue_an_action_colours_and_neither_verifies_nor_takes_a_leased_ca
 def test_the_servers_thread_follows_by_itself(ground: Ground) -> None:
     _action(*(ground, "TaskAssignColorColumn", "task.move.column"), column_id=ground.columns["Ready"], color_id="red")
     house = ground.api.served.house
-    with Follower(house.hallway.following, house.signal):
+    with follower(house.hallway.following, house.signal):
         card = ground.create()
         ground.move(card, "Ready")
         assert _until(lambda: bool(ground.task(card)["color_id"] == "red"))

@@ -9,14 +9,15 @@ import threading
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from taskfabric.domain.errors import BadInput, Unavailable
-from taskfabric.ports.push import PushConfig, Secrets
+from taskfabric.ports.push import Delivery, PushConfig, PushStore, Secrets
 from taskfabric.settings import load
 from taskfabric.stores.egress import WebEgress
 from taskfabric.stores.vault import Vault
@@ -310,6 +311,38 @@ def test_the_servers_thread_tells_at_once_and_a_receiver_that_hangs_holds_up_nob
             assert hanging.came.wait(20)
             happens(house, quick, 1, 2)
             until(lambda: told(heard) == ["S1", "S2"])
+
+
+class AwayAtFirst:
+    """The store, whose board is away for the first looks."""
+
+    def __init__(self, store: Any, looks: int) -> None:
+        self._store = store
+        self._looks = looks
+        self.back = threading.Event()
+
+    def due(self, limit: int) -> list[Delivery]:
+        self._looks -= 1
+        if self._looks >= 0:
+            raise Unavailable("the board is away", sent=False)
+        self.back.set()
+        return list(self._store.due(limit))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def test_while_the_board_is_away_no_teller_is_lost(house: House) -> None:
+    """G14"""
+    task = a_task(house)
+    away = AwayAtFirst(house.push_delivery.store, looks=3)
+    delivery = replace(house.push_delivery, store=cast(PushStore, away))
+    with heard_at() as heard:
+        house.push.create(task, ALICE, {"url": heard.url})
+        happens(house, task, 1)
+        with PushPostman(delivery, house.signal, interval=0.05):
+            until(lambda: told(heard) == ["S1"])
+    assert away.back.is_set()
 
 
 # ---------------------------------------------------------------- the vault

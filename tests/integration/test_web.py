@@ -255,3 +255,25 @@ def test_what_was_wrong_is_said_also_when_its_form_is_gone(served: Served, alice
     shown = alice.fill(form)
     assert shown.status == 409
     assert 'role="alert"' in shown.text
+
+
+def test_an_address_that_is_none_is_a_page_for_people_and_json_for_programs(served: Served, alice: Surfer) -> None:
+    html = {"Accept": "text/html,*/*"}
+    shown = alice.send("GET", "/nope", headers=html)
+    assert (shown.status, "there is no such page" in shown.text) == (404, True)
+    assert "text/html" in shown.headers["content-type"]
+    stranger = Surfer(served=served)
+    assert stranger.send("GET", "/nope", headers=html).headers["location"].startswith("/sign-in")
+    for path, headers in (
+        ("/nope", {}),
+        ("/metrics", html),
+        ("/events", html),
+        ("/nope", {**html, "Authorization": "Bearer x"}),
+    ):
+        refused = stranger.send("GET", path, headers=headers)
+        assert (refused.status, "json" in refused.headers["content-type"]) == (401, True)
+
+
+def test_a_board_that_is_none_says_how_a_project_becomes_one(alice: Surfer) -> None:
+    shown = alice.get("/board/Household")
+    assert (shown.status, "fabric adopt" in shown.text) == (404, True)

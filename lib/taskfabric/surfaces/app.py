@@ -38,11 +38,10 @@ from taskfabric.surfaces.edge import Edge, Health
 from taskfabric.surfaces.events import EventStream
 from taskfabric.surfaces.fabric_rpc.endpoint import JsonRpc
 from taskfabric.surfaces.fabric_rpc.procedures import fabric_procedures, incident
-from taskfabric.surfaces.follower import Follower
 from taskfabric.surfaces.kanboard_api.dispatch import KanboardApi
 from taskfabric.surfaces.kanboard_api.table import procedures as kanboard_procedures
 from taskfabric.surfaces.metrics import MetricsPage
-from taskfabric.surfaces.postman import Postman
+from taskfabric.surfaces.postman import follower, postman
 from taskfabric.surfaces.push_postman import PushPostman
 from taskfabric.surfaces.schemes import Schemes
 from taskfabric.surfaces.web.site import Site
@@ -110,7 +109,7 @@ class Guard:
             return
         if scope["method"] not in ("GET", "HEAD"):
             self._sites.check_origin(header(scope, b"origin"), host)
-        if self._web.owns(scope["path"]):  # has a sign-in of its own
+        if self._web.expects(scope):  # has a sign-in of its own
             await self._web(scope, receive, send)
             return
         client = scope.get("client")
@@ -249,8 +248,8 @@ def serve(settings: Settings, *, home: Path, leash: int | None = None) -> None:
         host, port = sock.getsockname()[:2]
         log.info("serving host=%s port=%d version=%s", host, port, __version__)
         with (
-            Postman(house.hallway.post),
-            Follower(house.hallway.following, house.signal),
+            postman(house.hallway.post),
+            follower(house.hallway.following, house.signal),
             PushPostman(house.push_delivery, house.signal),
         ):
             server.run(sockets=[sock])

@@ -1,42 +1,34 @@
-"""The thread that delivers letters while the server runs: a round every few seconds, never a fault of the server."""
+"""The threads of the server that carry things out of the house: letters, cards' followers."""
 
 from __future__ import annotations
 
-import logging
 import random
-import threading
-from typing import Final, Self
+from typing import Final
 
-from taskfabric.domain.errors import Unavailable
+from taskfabric.ports.signal import Signal
+from taskfabric.services.following import Following
 from taskfabric.services.letters import Post
+from taskfabric.surfaces.rounds import Rounds
 
-log = logging.getLogger(__name__)
+_LETTERS: Final = 5.0  # seconds between two rounds of the post
+_FOLLOW: Final = 5.0  # seconds after which the journal is looked at without a sign
+_SETTLE: Final = 0.1  # between a change and the round that follows it: a flood is followed in few
+_LOOK: Final = 1.0  # the same while there is nothing to follow for
 
-_INTERVAL: Final = 5.0  # seconds
+
+def postman(post: Post) -> Rounds:
+    """Delivers letters. A channel that hangs holds up letters and nothing else."""
+
+    def deliver() -> None:
+        post.round()
+
+    return Rounds("post", deliver, idle=lambda: _LETTERS * random.uniform(0.8, 1.2))
 
 
-class Postman:
-    """Rounds until the end of the block. A channel that hangs holds up letters and nothing else."""
+def follower(following: Following, signal: Signal) -> Rounds:
+    """Follows the journal for automatic actions and webhooks."""
 
-    def __init__(self, post: Post, *, interval: float = _INTERVAL) -> None:
-        self._post = post
-        self._interval = interval
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="post", daemon=True)
+    def follow() -> float:
+        return _SETTLE if following.round().follows else _LOOK
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(2.0)
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval * random.uniform(0.8, 1.2)):
-            try:
-                self._post.round()
-            except Unavailable as away:
-                log.info("post waits reason=%r", away.message)
-            except Exception:  # the next round tries again
-                log.exception("round of the post failed")
+    return Rounds("follower", follow, idle=lambda: _FOLLOW, signal=signal, gather=_SETTLE)

@@ -66,6 +66,10 @@ _ROOTS: Final = frozenset(
 )
 
 
+# Where programs call: nobody is sent to the sign-in page from there.
+_CALLERS: Final = frozenset({".well-known", "agents", "events", "jsonrpc.php", "mcp", "metrics"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """What goes back to the browser."""
@@ -73,6 +77,10 @@ class Reply:
     status: int = 200
     body: bytes = b""
     headers: Headers = field(default=(_HTML, _PRIVATE))
+
+
+def _first(path: str) -> str:
+    return path.partition("/")[2].partition("/")[0]
 
 
 class Site:
@@ -101,7 +109,16 @@ class Site:
     @staticmethod
     def owns(path: str) -> bool:
         """Whether this address is a page's, so that its own sign-in is asked instead of a token."""
-        return path == "/" or path.partition("/")[2].partition("/")[0] in _ROOTS
+        return path == "/" or _first(path) in _ROOTS
+
+    @classmethod
+    def expects(cls, scope: Scope) -> bool:
+        """Whether this request is for a page: its address is one, or a browser looks for one where there is none."""
+        path: str = scope["path"]
+        if cls.owns(path):
+            return True
+        browses = b"text/html" in (header(scope, b"accept") or b"") and header(scope, b"authorization") is None
+        return browses and scope["method"] in ("GET", "HEAD") and _first(path) not in _CALLERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from taskfabric.domain.errors import NotFound
 from taskfabric.ports.overview import ColumnView
 from taskfabric.services.overview_verbs import ShowBoard, Wall
 from taskfabric.services.verbs import Events, ListQueues
@@ -26,7 +27,12 @@ def boards(visit: Visit) -> Page:
 def board(visit: Visit, queue: str) -> Page:
     """One queue's board, as far as its filters let through."""
     more = visit.query.get("all") == "1"
-    wall = visit.fabric.call(wanted(visit.query, queue, per_column=_ALL if more else CAP))
+    try:
+        wall = visit.fabric.call(wanted(visit.query, queue, per_column=_ALL if more else CAP))
+    except NotFound as error:
+        raise NotFound(
+            error.message, next="a project that is no queue has no board: `fabric adopt PROJECT` makes a queue of it"
+        ) from error
     # From here on the stream goes: what happens while the page is made is shown twice rather than not at all.
     cursor = visit.fabric.call(Events(cursor="end")).cursor
     filters = {name: visit.query[name] for name in _FILTERS if visit.query.get(name)}
