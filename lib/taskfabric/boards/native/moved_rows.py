@@ -179,11 +179,9 @@ def write(conn: Conn, table: MovedTable, rows: Sequence[dict[str, Any]], stamp: 
     given = sorted({k for row in rows for k in row if k in table.columns and (row[k] is not None or k in _EVERYTHING)})
     columns = [*(["id"] if table.has_id else []), *given]
     typed = ", ".join([*(["id bigint"] if table.has_id else []), *(f"{c} {table.columns[c]}" for c in given)])
-    # A column that a row does not name keeps the table's default.
-    default = {c: f"x.{c}" for c in columns}
-    names = ", ".join(columns)
+    # A column that no row names keeps the table's default.
     query = (
-        f"INSERT INTO {table.name} ({names}) SELECT {', '.join(default.values())}"
+        f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT {', '.join(f'x.{c}' for c in columns)}"
         f" FROM jsonb_to_recordset(%(rows)s) AS x({typed})" + ("" if table.has_id else " ON CONFLICT DO NOTHING")
     )
     made = conn.execute(query.encode(), values).rowcount

@@ -28,7 +28,6 @@ class MovedTable:
     page: str = "id"
     size: int = 500  # rows of a page
     where: str = "true"
-    bytes: bool = False  # ``data`` brings the bytes of a file, in base64
 
 
 _TIME: Final = "timestamptz"
@@ -131,7 +130,6 @@ TABLES: Final = (
         columns={"project_id": "integer", **_FILE},
         refs={"project_id": "projects", "user_id": "users"},
         size=1,
-        bytes=True,
     ),
     MovedTable(
         name="actions",
@@ -217,7 +215,6 @@ TABLES: Final = (
         columns={"task_id": "bigint", **_FILE},
         refs={"task_id": "tasks", "user_id": "users"},
         size=1,
-        bytes=True,
     ),
     MovedTable(
         name="task_has_metadata",

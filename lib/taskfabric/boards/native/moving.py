@@ -262,7 +262,6 @@ class _Load:
                     why = error.diag.constraint_name or error.diag.column_name or "a value that cannot be stored"
                     self._brought.left_out.append(LeftOut(what=what, why=f"it does not fit what is here: {why}"))
         self._brought.made[self._table.name] += made
-        self._brought.known[self._table.name] += 0
 
     def _write(self, rows: list[dict[str, Any]]) -> int:
         if not rows:

@@ -34,7 +34,7 @@ def _add_import(parser: Parser) -> None:
     parser.add_argument(
         "url", metavar="URL", nargs="?", help="with kanboard: its address; KANBOARD_TOKEN has its token"
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would come")
+    parser.add_argument("--dry-run", action="store_true", help="only read, and say what is there")
     parser.add_argument("--pin", action="store_true", help="prove with your PIN that a person asks")
 
 
@@ -152,14 +152,16 @@ def _report(
         ctx.out.json(shape)
         return 0
     for table in sorted(made | known):
-        verb = "would come" if dry else "came"
+        verb = "there" if dry else "came"
         here = f", {known[table]} were here already" if known[table] else ""
         ctx.out.line(f"{table.replace('_has_', ' ').replace('_', ' ')}: {made[table]} {verb}{here}")
     for note, count in sorted(notes.items()):
         ctx.out.line(f"note: {count} {note}")
     for item in left:
         ctx.out.line(f"left out: {one_line(item['what'])}: {one_line(item['why'])}")
-    if not dry:
+    if dry:
+        ctx.out.line("Nothing was brought. What came before, or is here already, comes no second time.")
+    else:
         ctx.out.line("Passwords do not travel: `fabric user reset NAME` lets a person in.")
         ctx.out.line("`fabric adopt PROJECT` makes a queue of an imported project.")
     return 0
