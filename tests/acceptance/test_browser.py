@@ -153,12 +153,17 @@ def test_what_expired_is_no_yes_and_the_inbox_says_what_became_of_it(
     gate = _asked(served, "mail.send", "confirm", by="bob")
     with person(chromium, served, "bob") as page:
         page.wait_for_selector(f"#item-{gate} button:has-text('Approve')")
+        page.click(f"#item-{gate} summary:has-text('Deny')")
+        page.fill(f"#deny-{gate}-note", "not sure yet")  # the page stays as it is while somebody writes
         clock.advance(timedelta(days=3))
         try:
             page.click(f"#approve-{gate} button")
             page.wait_for_selector(".wrong:has-text('expired')")
         finally:
             clock.run()
+        _submit(served, "Something new", to="bob", by="bob")
+        page.wait_for_selector("#stale:not(.hidden)")
+        assert page.locator(".wrong:has-text('expired')").count() == 1, "what is new takes no answer away"
     approval = served.fabric("bob").call(ShowApproval(task=gate))
     assert approval["decided_by"] is None
 

@@ -101,18 +101,28 @@
     return writing || $$("#main textarea, #main form.stack input:not([type=hidden], [type=checkbox])").some((one) => one.value !== one.defaultValue) ||
       $$("#main input[type=checkbox]").some((one) => one.checked !== one.defaultChecked) || $("#main .dragging");
   };
+  const sending = new Set(); // forms whose answer has not come yet
+  const answered = () => sending.size > 0 || $("#main .wrong"); // a refresh would take away what is being said
+  function stale() {
+    const bar = $("#stale");
+    if (bar) bar.classList.remove("hidden");
+  }
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.detail.requestConfig.verb !== "get") sending.add(event.detail.xhr);
+  });
+  document.addEventListener("htmx:afterRequest", (event) => sending.delete(event.detail.xhr));
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (!event.detail.requestConfig.headers["X-Refresh"]) return;
+    if (answered() || busy()) { event.detail.shouldSwap = false; stale(); }
+  });
   let waiting = 0;
   function refresh() {
-    if (busy()) {
-      const bar = $("#stale");
-      if (bar) bar.classList.remove("hidden");
-      return;
-    }
+    if (busy() || answered()) { stale(); return; }
     clearTimeout(waiting);
     waiting = setTimeout(() => {
       const open = $$("#main details[open] summary").map((one) => one.textContent);
       const main = $("#main");
-      htmx.ajax("GET", main.dataset.here, { target: "#main", select: "#main", swap: "outerHTML show:none" }).then(() => {
+      htmx.ajax("GET", main.dataset.here, { target: "#main", select: "#main", swap: "outerHTML show:none", headers: { "X-Refresh": "1" } }).then(() => {
         for (const one of $$("#main details summary")) if (open.includes(one.textContent)) one.parentElement.open = true;
         const item = chosen && document.getElementById(chosen);
         if (item) item.classList.add("chosen");
