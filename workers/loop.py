@@ -138,8 +138,8 @@ class Worker:
         self.claimed += len(claimed)
         self._fruitless = self._fruitless + 1 if self._called and not claimed and self._free else 0
         self._called, self._empty = False, idle and not claimed
-        if not claimed and not (self._options.once and self._empty):
-            self._await_work()
+        if not (self._options.once and self._empty):
+            self._await_work()  # also beside runs: what is ready by now is told at once
 
     # ---------------------------------------------------------------- claim
 

@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import json
 import os
-import queue
 import re
 import threading
 import warnings
@@ -73,23 +72,15 @@ class ModelRuntime:
     def run(self, job: Job, progress: Progress, stopped: Callable[[], str | None]) -> Result:
         """The model's answer as the note; or why there is none."""
         heard = _Heard()
-        pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        ended = threading.Event()
+        told, ended = threading.Event(), threading.Event()
         caller = threading.Thread(
-            target=self._call, args=(job, heard, pieces, ended), name=f"model-{job.fence}", daemon=True
+            target=self._call, args=(job, heard, progress, told, ended), name=f"model-{job.fence}", daemon=True
         )
         caller.start()
-        while True:
+        while not told.wait(_TICK):
             if why := stopped():
                 ended.set()  # the caller closes the stream at the next piece, or at its time-out
                 return Result(outcome=Failed(error=f"it was ended: {why}"), usage=heard.usage)
-            try:
-                piece = pieces.get(timeout=_TICK)
-            except queue.Empty:
-                continue
-            if piece is None:
-                break
-            progress.chunk(piece) if piece else progress.touch()
         return self._refused(heard) if heard.error is not None else self._answered(heard)
 
     def close(self) -> None:
@@ -97,16 +88,18 @@ class ModelRuntime:
 
     # ---------------------------------------------------------------- the call
 
-    def _call(self, job: Job, heard: _Heard, pieces: queue.SimpleQueue[str | None], ended: threading.Event) -> None:
+    def _call(self, job: Job, heard: _Heard, progress: Progress, told: threading.Event, ended: threading.Event) -> None:
+        """Tells each piece itself: handed to another thread, the first words would wait for the library's next ones."""
         try:
             for chunk in self._stream(job, heard):
                 if ended.is_set():
                     return
-                pieces.put(_take(chunk, heard))
+                piece = _take(chunk, heard)
+                progress.chunk(piece) if piece else progress.touch()
         except Exception as error:
             heard.error = error
         finally:
-            pieces.put(None)
+            told.set()
 
     def _stream(self, job: Job, heard: _Heard) -> Iterator[Any]:
         patience = job.card.watchdog.total_seconds()
