@@ -78,14 +78,14 @@ _FIELDS: Final = {
     "recurrence_parent": "NULL::bigint",
     "recurrence_child": "NULL::bigint",
     "priority": PRIORITY,
-    "external_provider": "NULL::text",
-    "external_uri": "NULL::text",
 }
-_PLAIN: Final = ", ".join(f"{sql} AS {name}" for name, sql in _FIELDS.items())
-_NAMES: Final = (*_FIELDS, "position")
-_FROM: Final = "FROM tasks t JOIN lanes l ON l.id = t.lane_id LEFT JOIN task_faces f ON f.task_id = t.id"
+_ALONE: Final = {"external_provider": "NULL::text", "external_uri": "NULL::text"}  # not on boards, nor in a search
+CORE: Final = ", ".join(f"{sql} AS {name}" for name, sql in _FIELDS.items())
+_PLAIN: Final = ", ".join(f"{sql} AS {name}" for name, sql in {**_FIELDS, **_ALONE}.items())
+_NAMES: Final = (*_FIELDS, *_ALONE, "position")
+FROM: Final = "FROM tasks t JOIN lanes l ON l.id = t.lane_id LEFT JOIN task_faces f ON f.task_id = t.id"
 # The place of an open card among those that the viewer sees; a closed one stands in none.
-_COUNTED: Final = """
+PLACE: Final = """
 CASE WHEN t.is_active THEN 1 + (
     SELECT count(*) FROM tasks o WHERE o.is_active AND o.project_id = t.project_id AND o.column_id = t.column_id
        AND o.swimlane_id = t.swimlane_id AND (o.rank, o.id) < (t.rank, t.id) {seen}) ELSE 0 END AS position
@@ -100,8 +100,8 @@ def rows(conn: Connection, sql: str, values: dict[str, Any]) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-_ALL_OTHERS: Final = f"SELECT {_PLAIN}, {_COUNTED.format(seen='')} {_FROM} WHERE t.id = %(task)s"
-_SEEN_OTHERS: Final = f"SELECT {_PLAIN}, {_COUNTED.format(seen=_OTHERS)} {_FROM} WHERE t.id = %(task)s"
+_ALL_OTHERS: Final = f"SELECT {_PLAIN}, {PLACE.format(seen='')} {FROM} WHERE t.id = %(task)s"
+_SEEN_OTHERS: Final = f"SELECT {_PLAIN}, {PLACE.format(seen=_OTHERS)} {FROM} WHERE t.id = %(task)s"
 _WHERE: Final = f"""
 SELECT t.project_id, {MEMBER.replace("%(project)s", "t.project_id")} FROM tasks t
  WHERE t.id = %(task)s AND {SEEN_ANYWHERE}

@@ -8,8 +8,8 @@ from datetime import datetime, tzinfo
 from typing import Any, Final
 
 from taskfabric.boards.native.cards.faces import MOVED, PRIORITY, SEEN_HERE, through
-from taskfabric.boards.native.cards.listing import some
-from taskfabric.boards.native.names import Connection, Names
+from taskfabric.boards.native.cards.listing import whole
+from taskfabric.boards.native.names import Connection
 from taskfabric.domain.card_query import CardQuery, day_span, operator_of, range_span
 from taskfabric.domain.principal import Viewer
 from taskfabric.domain.status import FLAG_OF_TAG
@@ -235,7 +235,6 @@ _JOINS: Final = {
 
 def search(
     conn: Connection,
-    names: Names,
     project_id: int,
     query: CardQuery,
     viewer: Viewer | None,
@@ -254,7 +253,7 @@ def search(
     named = set(_ALIAS.findall(where))
     joins = "".join(join for alias, join in _JOINS.items() if alias in named or (alias == "f" and "k" in named))
     found = conn.execute(f"SELECT t.id FROM tasks t{joins} WHERE {where} ORDER BY t.id", values).fetchall()
-    return some(conn, names, [row[0] for row in found], viewer)
+    return whole(conn, [row[0] for row in found], viewer)
 
 
 def _is_number(value: str) -> bool:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+import orjson
+
 from taskfabric.boards.native.cards.faces import SEEN_HERE, rows, through
+from taskfabric.boards.native.cards.kept import Kept
 from taskfabric.boards.native.cards.listing import of_project
-from taskfabric.boards.native.names import Connection, Names
+from taskfabric.boards.native.names import Connection
 from taskfabric.domain.principal import Trust, Viewer
 from taskfabric.domain.reserved_tags import reserved_tag_id
 from taskfabric.domain.status import Flag
@@ -35,27 +39,37 @@ SELECT t.id, t.flags, l.tier, l.needs, l.trust FROM tasks t JOIN lanes l ON l.id
 """
 
 
-def board(conn: Connection, names: Names, project_id: int, viewer: Viewer | None) -> list[Row]:
+@dataclass(slots=True)
+class _Cell:
+    """A column of one swimlane."""
+
+    texts: list[bytes] = field(default_factory=list)  # of its cards
+    score: int = 0
+    opened: int = 0
+
+
+def board(conn: Connection, kept: Kept, project_id: int, viewer: Viewer | None) -> list[Row]:
     """Active swimlanes; [] for a project without any, or without a column."""
     values = {"project": project_id, **through(viewer)}
     swimlanes, columns = rows(conn, _SWIMLANES, values), rows(conn, _COLUMNS, values)
     if not swimlanes or not columns:
         return []
-    tags = _tags_of(conn, values)
-    cells: dict[tuple[object, object], list[Row]] = {}
-    opened: dict[object, int] = {}
-    for one in of_project(conn, names, project_id, viewer):
-        one["tags"] = tags.get(one["id"], [])
-        one["is_draggable"] = True
-        cells.setdefault((one["swimlane_id"], one["column_id"]), []).append(one)
-        if one["is_active"]:
-            opened[one["column_id"]] = opened.get(one["column_id"], 0) + 1
-    return _laid_out(swimlanes, columns, cells, opened)
+    cells: dict[tuple[object, object], _Cell] = {}
+    for column_id, swimlane_id, is_active, score, text in of_project(
+        conn, kept, project_id, _tags_of(conn, values), viewer
+    ):
+        cell = cells.get((swimlane_id, column_id))
+        if cell is None:
+            cell = cells[swimlane_id, column_id] = _Cell()
+        cell.texts.append(text)
+        cell.score += score
+        cell.opened += is_active
+    return _laid_out(swimlanes, columns, cells)
 
 
-def _tags_of(conn: Connection, values: Mapping[str, Any]) -> dict[object, list[Row]]:
+def _tags_of(conn: Connection, values: Mapping[str, Any]) -> dict[int, list[Row]]:
     """People's tags by card, and those that stand for a rule."""
-    found: dict[object, list[Row]] = {}
+    found: dict[int, list[Row]] = {}
     for task_id, ids, titles, colors in conn.execute(_TAGS, values).fetchall():
         found[task_id] = [
             {"id": i, "name": n, "color_id": k, "task_id": task_id} for i, n, k in zip(ids, titles, colors, strict=True)
@@ -78,19 +92,21 @@ def _reserved(flags: int, tier: str, needs: list[str], trust: int) -> list[str]:
     return names
 
 
-def _laid_out(
-    swimlanes: list[Row], columns: list[Row], cells: dict[tuple[object, object], list[Row]], opened: dict[object, int]
-) -> list[Row]:
+def _laid_out(swimlanes: list[Row], columns: list[Row], cells: dict[tuple[object, object], _Cell]) -> list[Row]:
     shown: dict[object, int] = {}
     scores: dict[object, int] = {}
+    opened: dict[object, int] = {}
+    for (_, column_id), cell in cells.items():
+        opened[column_id] = opened.get(column_id, 0) + cell.opened
     for lane in swimlanes:
         parts: list[Row] = []
         for column in columns:
-            tasks = cells.get((lane["id"], column["id"]), [])
-            score = sum(t["score"] for t in tasks if isinstance(t["score"], int))
-            shown[column["id"]] = shown.get(column["id"], 0) + len(tasks)
-            scores[column["id"]] = scores.get(column["id"], 0) + score
-            counts = {"nb_open_tasks": opened.get(column["id"], 0), "nb_tasks": len(tasks), "score": score}
+            cell = cells.get((lane["id"], column["id"]), _Cell())
+            count = len(cell.texts)
+            shown[column["id"]] = shown.get(column["id"], 0) + count
+            scores[column["id"]] = scores.get(column["id"], 0) + cell.score
+            counts = {"nb_open_tasks": opened.get(column["id"], 0), "nb_tasks": count, "score": cell.score}
+            tasks = orjson.Fragment(b"[%b]" % b",".join(cell.texts))
             parts.append({**column, "tasks": tasks, **counts, "column_nb_open_tasks": counts["nb_open_tasks"]})
         lane["columns"] = parts
         lane["nb_swimlanes"] = len(swimlanes)

@@ -1,79 +1,122 @@
-"""Many cards at once. What few of them have (texts, colours, counts) is fetched beside the rows, for all in one look:
-a list of a thousand costs a handful of statements, and nothing for what is not there."""
+"""Many cards at once.
+
+Of a long list only the versions are read, and what the cards stand beside (counts, names, tags); their texts are kept
+(``kept.py``), and what changed is read again. A few cards are one statement.
+"""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from taskfabric.boards.native.cards.faces import SEEN_ANYWHERE, SEEN_HERE, seconds, through
-from taskfabric.boards.native.names import Connection, Names
+import orjson
+
+from taskfabric.boards.native.cards.faces import CORE, FROM, PLACE, SEEN_ANYWHERE, SEEN_HERE, rows, through
+from taskfabric.boards.native.cards.kept import Kept, Version
+from taskfabric.boards.native.names import Connection
 from taskfabric.domain.principal import Viewer
-from taskfabric.ports.faces import Row
+from taskfabric.ports.faces import Card, Row
 
-_BASE: Final = f"""
-SELECT t.id, t.title, t.has_text, {seconds("t.date_creation")}, t.column_id, t.owner_id, t.is_active,
-       {seconds("t.date_completed")}, t.score, {seconds("t.date_due")}, t.creator_id, {seconds("t.date_modification")},
-       t.reference, {seconds("t.date_started")}, t.swimlane_id,
-       {seconds("greatest(t.ready_since, t.date_completed, t.date_creation)")}, t.lane_id, t.project_id
-  FROM tasks t
+# Which version of its row and of its face a card has: PostgreSQL's xmin is another one after each change.
+_VERSIONS: Final = """
+SELECT t.id, t.xmin, f.xmin, t.column_id, t.swimlane_id, t.is_active, coalesce(f.color_id, 'yellow')
+  FROM tasks t LEFT JOIN task_faces f ON f.task_id = t.id
 """
-_FACE: Final = f"""
-SELECT task_id, color_id, category_id, priority, time_spent, time_estimated, {seconds("date_moved")},
-       recurrence_status, recurrence_trigger, recurrence_factor, recurrence_timeframe, recurrence_basedate
-  FROM task_faces WHERE task_id = ANY (%s::bigint[])
+_STANDING: Final = f"""
+SELECT t.id, t.xmin, f.xmin, t.column_id, t.swimlane_id, t.is_active, t.score, t.owner_id
+  FROM tasks t LEFT JOIN task_faces f ON f.task_id = t.id
+ WHERE t.project_id = %(project)s AND {SEEN_HERE} ORDER BY t.rank, t.id
 """
-_NO_FACE: Final = (0, "yellow", 0, None, None, None, None, 0, 0, 0, 0, 0)
-_TEXTS: Final = "SELECT task_id, description FROM task_texts WHERE task_id = ANY (%s::bigint[])"
-_COUNT: Final = "SELECT task_id, count(*) FROM {table} WHERE task_id = ANY (%s::bigint[]) GROUP BY task_id"
-_SUBTASKS: Final = (
-    "SELECT task_id, count(*), count(*) FILTER (WHERE status = 2) FROM subtasks WHERE task_id = ANY (%s::bigint[])"
-    " GROUP BY task_id"
-)
-_LINKS: Final = (
-    "SELECT task_id, count(*), count(*) FILTER (WHERE link_id = 9) FROM task_has_links"
-    " WHERE task_id = ANY (%s::bigint[]) GROUP BY task_id"
-)
-_USERS: Final = "SELECT id, username, name, email FROM users WHERE id = ANY (%s::bigint[])"
-_CATEGORIES: Final = "SELECT id, name, description, color_id FROM project_has_categories WHERE id = ANY (%s::bigint[])"
-_COLUMNS: Final = "SELECT id, title, position FROM columns WHERE project_id = ANY (%s::bigint[])"
-_SWIMLANES: Final = "SELECT id, name FROM swimlanes WHERE project_id = ANY (%s::bigint[])"
-_PROJECTS: Final = "SELECT id, name FROM projects WHERE id = ANY (%s::bigint[])"
-_FEW: Final = 30  # cards whose places are counted one by one; those of more are read off all cards of the project
+_CORES: Final = f"SELECT {CORE}, t.xmin AS row, f.xmin AS face {FROM} WHERE t.id = ANY (%(ids)s::bigint[])"
 
 
-def cards(conn: Connection, names: Names, project_id: int, active: bool, viewer: Viewer | None) -> list[Row]:
+def cards(conn: Connection, kept: Kept, project_id: int, active: bool, viewer: Viewer | None) -> list[Card]:
     """The open or the closed cards of a project, by id."""
     kind = "t.is_active" if active else "NOT t.is_active"
     found = conn.execute(
-        f"{_BASE} WHERE t.project_id = %(project)s AND {kind} AND {SEEN_HERE} ORDER BY t.rank, t.id",
+        f"{_VERSIONS} WHERE t.project_id = %(project)s AND {kind} AND {SEEN_HERE} ORDER BY t.rank, t.id",
         {"project": project_id, **through(viewer)},
     ).fetchall()
-    shown = _rows(conn, names, found, _places_within(found))
-    for row in shown:
-        row["external_provider"] = row["external_uri"] = None
-    shown.sort(key=_ID)
+    texts, missing = kept.find({row[0]: row[1:3] for row in found})
+    for core, version in _cores(conn, missing):
+        texts[_ID(core)] = _keep(kept, version, {**core, "external_provider": None, "external_uri": None})
+    places = _Places()
+    shown = [
+        Card(id_, texts[id_], places.next(column_id, swimlane_id) if is_active else 0, color_id)
+        for id_, _, _, column_id, swimlane_id, is_active, color_id in found
+        if id_ in texts
+    ]
+    shown.sort()
     return shown
 
 
-def of_project(conn: Connection, names: Names, project_id: int, viewer: Viewer | None) -> list[Row]:
-    """All cards of a project from top to bottom, with counts and names."""
-    found = conn.execute(
-        f"{_BASE} WHERE t.project_id = %(project)s AND {SEEN_HERE} ORDER BY t.rank, t.id",
-        {"project": project_id, **through(viewer)},
-    ).fetchall()
-    return _extended(conn, _rows(conn, names, found, _places_within(found)))
+class Standing(NamedTuple):
+    """Where a card of a board stands, and as what."""
+
+    column_id: int
+    swimlane_id: int
+    is_active: bool
+    score: int
+    text: bytes  # the whole card as JSON
 
 
-def some(conn: Connection, names: Names, ids: Sequence[int], viewer: Viewer | None) -> list[Row]:
-    """These cards, which the viewer sees, by id, with counts and names."""
+def of_project(
+    conn: Connection, kept: Kept, project_id: int, tags: Mapping[int, list[Row]], viewer: Viewer | None
+) -> list[Standing]:
+    """All cards of a project from top to bottom, with counts, names and these tags."""
+    found = conn.execute(_STANDING, {"project": project_id, **through(viewer)}).fetchall()
+    counts = _counts(conn, [row[0] for row in found])
+    names = _Names(conn, project_id, {row[7] for row in found if row[7]})
+    version = kept.same(project_id, names.version)
+    wanted = {row[0]: (row[1], row[2], counts.get(row[0]), tags.get(row[0]), version) for row in found}
+    texts, missing = kept.find(wanted)
+    for core, (row, face) in _cores(conn, missing):
+        id_ = _ID(core)
+        beside = _beside(counts.get(id_, _NO_COUNTS), names, core)
+        card = {**core, **beside, "tags": tags.get(id_, []), "is_draggable": True}
+        texts[id_] = _keep(kept, (row, face, *wanted[id_][2:]), card)
+    places = _Places()
+    return [
+        Standing(
+            column_id,
+            swimlane_id,
+            is_active,
+            score or 0,
+            b'%b,"position":%d}' % (texts[id_], places.next(column_id, swimlane_id) if is_active else 0),
+        )
+        for id_, _, _, column_id, swimlane_id, is_active, score, _ in found
+        if id_ in texts
+    ]
+
+
+class _Places:
+    """Counts cards from top to bottom, each in its cell."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[int, int], int] = {}
+
+    def next(self, column_id: int, swimlane_id: int) -> int:
+        """The place of the next open card there."""
+        cell = (column_id, swimlane_id)
+        self._last[cell] = place = self._last.get(cell, 0) + 1
+        return place
+
+
+def _keep(kept: Kept, version: Version, shown: Row) -> bytes:
+    """The card as JSON text without its end, so that its place can follow."""
+    text = orjson.dumps(shown)[:-1]
+    kept.put(_ID(shown), version, text)
+    return text
+
+
+def _cores(conn: Connection, ids: Sequence[int]) -> Iterable[tuple[Row, Version]]:
+    """These cards without place and surroundings, each with the versions that were read."""
     if not ids:
-        return []
-    found = conn.execute(f"{_BASE} WHERE t.id = ANY (%(ids)s) ORDER BY t.id", {"ids": list(ids)}).fetchall()
-    places = _places(conn, found, viewer)
-    return _extended(conn, _rows(conn, names, found, places))
+        return
+    for row in rows(conn, _CORES, {"ids": _array(ids)}):
+        version = (row.pop("row"), row.pop("face"))
+        yield row, version
 
 
 _ID: Final[Any] = operator.itemgetter("id")
@@ -84,168 +127,104 @@ def _array(ids: Iterable[int]) -> str:
     return "{" + ",".join(map(str, ids)) + "}"
 
 
-# -- places ----------------------------------------------------------------------------------------------
+# -- what a card stands beside ----------------------------------------------------------------------------
 
-
-def _places_within(found: Sequence[tuple[Any, ...]]) -> dict[int, int]:
-    """The place of each open card among these, which stand from top to bottom."""
-    last: dict[tuple[int, int], int] = {}
-    places: dict[int, int] = {}
-    for row in found:
-        if row[6]:
-            cell = (row[4], row[14])
-            places[row[0]] = last[cell] = last.get(cell, 0) + 1
-    return places
-
-
-_ALL_PLACES: Final = f"""
-SELECT t.id, t.column_id, t.swimlane_id FROM tasks t
- WHERE t.project_id = %(project)s AND t.is_active AND {SEEN_HERE} ORDER BY t.rank, t.id
+_COUNTS: Final = """
+WITH those AS (SELECT unnest(%s::bigint[]) AS task)
+SELECT task_id, sum(comments), sum(files), sum(external), sum(subtasks), sum(completed), sum(links), sum(milestones)
+  FROM (SELECT task_id, 1 AS comments, 0 AS files, 0 AS external, 0 AS subtasks, 0 AS completed, 0 AS links,
+               0 AS milestones FROM comments JOIN those ON task = task_id
+        UNION ALL SELECT task_id, 0, 1, 0, 0, 0, 0, 0 FROM task_has_files JOIN those ON task = task_id
+        UNION ALL SELECT task_id, 0, 0, 1, 0, 0, 0, 0 FROM task_has_external_links JOIN those ON task = task_id
+        UNION ALL SELECT task_id, 0, 0, 0, 1, (status = 2)::int, 0, 0 FROM subtasks JOIN those ON task = task_id
+        UNION ALL SELECT task_id, 0, 0, 0, 0, 0, 1, (link_id = 9)::int FROM task_has_links JOIN those ON task = task_id
+       ) AS each_one GROUP BY task_id
 """
-_ONE_PLACE: Final = f"""
-SELECT t.id, 1 + count(o.id) FROM tasks t
-  LEFT JOIN tasks o ON o.is_active AND o.project_id = t.project_id AND o.column_id = t.column_id
-   AND o.swimlane_id = t.swimlane_id AND (o.rank, o.id) < (t.rank, t.id)
-   AND {SEEN_ANYWHERE.replace("t.", "o.")}
- WHERE t.id = ANY (%(ids)s) AND t.is_active GROUP BY t.id
+_Counts = tuple[int, ...]  # a card's id, and how many of each
+_NO_COUNTS: Final[_Counts] = (0,) * 8
+
+
+def _counts(conn: Connection, ids: Collection[int]) -> dict[int, _Counts]:
+    """Of those cards that have any."""
+    return {row[0]: row for row in conn.execute(_COUNTS, (_array(ids),)).fetchall()} if ids else {}
+
+
+_NAMES: Final = """
+SELECT 'user', id, username, name, email, NULL::int FROM users WHERE id = ANY (%(owners)s::bigint[])
+UNION ALL SELECT 'category', id, name, description, color_id, NULL FROM project_has_categories
+           WHERE project_id = %(project)s
+UNION ALL SELECT 'column', id, title, NULL, NULL, position FROM columns WHERE project_id = %(project)s
+UNION ALL SELECT 'swimlane', id, name, NULL, NULL, NULL FROM swimlanes WHERE project_id = %(project)s
+UNION ALL SELECT 'project', id, name, NULL, NULL, NULL FROM projects WHERE id = %(project)s ORDER BY 1, 2
+"""
+_Name = tuple[Any, ...]  # kind, id, then what is said of it
+_NO_NAME: Final[_Name] = (None,) * 6
+
+
+class _Names:
+    """What the cards of a project point to."""
+
+    def __init__(self, conn: Connection, project_id: int, owners: Collection[int]) -> None:
+        found = conn.execute(_NAMES, {"project": project_id, "owners": _array(owners)}).fetchall()
+        self.version = tuple(found)
+        self._by_id = {row[:2]: row for row in found}
+
+    def of(self, kind: str, id: object) -> _Name:
+        return self._by_id.get((kind, id), _NO_NAME)
+
+
+def _beside(counts: _Counts, names: _Names, core: Row) -> Row:
+    """Counts and names as Kanboard calls them."""
+    _, comments, files, external, subtasks, completed, links, milestones = counts
+    user, category = names.of("user", core["owner_id"]), names.of("category", core["category_id"])
+    column = names.of("column", core["column_id"])
+    return {
+        "nb_comments": comments,
+        "nb_files": files,
+        "nb_subtasks": subtasks,
+        "nb_completed_subtasks": completed,
+        "nb_links": links,
+        "nb_external_links": external,
+        "is_milestone": 1 if milestones else None,
+        "assignee_username": user[2],
+        "assignee_name": user[3],
+        "assignee_email": user[4],
+        "assignee_avatar_path": None,
+        "category_name": category[2],
+        "category_description": category[3],
+        "category_color_id": category[4],
+        "column_name": column[2],
+        "column_position": column[5],
+        "swimlane_name": names.of("swimlane", core["swimlane_id"])[2],
+        "project_name": names.of("project", core["project_id"])[2],
+    }
+
+
+# -- a few, whole -----------------------------------------------------------------------------------------
+
+_LINKED: Final = "FROM task_has_links x WHERE x.task_id = t.id"
+_WHOLE: Final = f"""
+SELECT {CORE}, {PLACE.format(seen=f" AND {SEEN_ANYWHERE}".replace("t.", "o."))},
+       (SELECT count(*) FROM comments x WHERE x.task_id = t.id) AS nb_comments,
+       (SELECT count(*) FROM task_has_files x WHERE x.task_id = t.id) AS nb_files,
+       (SELECT count(*) FROM subtasks x WHERE x.task_id = t.id) AS nb_subtasks,
+       (SELECT count(*) FROM subtasks x WHERE x.task_id = t.id AND x.status = 2) AS nb_completed_subtasks,
+       (SELECT count(*) {_LINKED}) AS nb_links,
+       (SELECT count(*) FROM task_has_external_links x WHERE x.task_id = t.id) AS nb_external_links,
+       CASE WHEN EXISTS (SELECT {_LINKED} AND x.link_id = 9) THEN 1 END AS is_milestone,
+       u.username AS assignee_username, u.name AS assignee_name, u.email AS assignee_email,
+       NULL AS assignee_avatar_path, k.name AS category_name, k.description AS category_description,
+       k.color_id AS category_color_id, c.title AS column_name, c.position AS column_position,
+       w.name AS swimlane_name, p.name AS project_name
+ {FROM} LEFT JOIN users u ON u.id = t.owner_id LEFT JOIN project_has_categories k ON k.id = nullif(f.category_id, 0)
+  JOIN columns c ON c.id = t.column_id JOIN swimlanes w ON w.id = t.swimlane_id JOIN projects p ON p.id = t.project_id
+ WHERE t.id = ANY (%(ids)s::bigint[]) ORDER BY t.id
 """
 
 
-def _places(conn: Connection, found: Sequence[tuple[Any, ...]], viewer: Viewer | None) -> dict[int, int]:
-    """The place of each open card among all that the viewer sees."""
-    if len(found) <= _FEW:
-        values = {"ids": [row[0] for row in found], **through(viewer)}
-        return dict(conn.execute(_ONE_PLACE, values).fetchall())
-    places: dict[int, int] = {}
-    for project_id in {row[17] for row in found}:
-        last: dict[tuple[int, int], int] = {}
-        values = {"project": project_id, **through(viewer)}
-        for id_, column_id, swimlane_id in conn.execute(_ALL_PLACES, values).fetchall():
-            places[id_] = last[column_id, swimlane_id] = last.get((column_id, swimlane_id), 0) + 1
-    return places
-
-
-# -- rows ------------------------------------------------------------------------------------------------
-
-
-def _rows(conn: Connection, names: Names, found: Sequence[tuple[Any, ...]], places: dict[int, int]) -> list[Row]:
-    texts = _texts(conn, [row[0] for row in found if row[2]])
-    faces = {row[0]: row for row in conn.execute(_FACE, (_array(row[0] for row in found),)).fetchall()} if found else {}
-    priorities = {lane: names.lane(conn, lane).priority for lane in {row[16] for row in found}}
-    shown: list[Row] = []
-    for row in found:
-        (id_, title, has_text, created, column_id, owner_id, is_active, completed, score, due) = row[:10]
-        (creator_id, modified, reference, started, swimlane_id, moved, lane_id, project_id) = row[10:]
-        face = faces.get(id_, _NO_FACE)
-        priority = priorities[lane_id]
-        if face[3] is not None and min(max(face[3], 0), 3) == priority:
-            priority = face[3]
-        shown.append(
-            {
-                "id": id_,
-                "title": title,
-                "description": texts.get(id_, "") if has_text else "",
-                "date_creation": created,
-                "color_id": face[1],
-                "project_id": project_id,
-                "column_id": column_id,
-                "owner_id": owner_id or 0,
-                "position": places.get(id_, 0),
-                "is_active": 1 if is_active else 0,
-                "date_completed": completed,
-                "score": score or 0,
-                "date_due": due or 0,
-                "category_id": face[2],
-                "creator_id": creator_id,
-                "date_modification": modified,
-                "reference": reference,
-                "date_started": started or 0,
-                "time_spent": face[4],
-                "time_estimated": face[5],
-                "swimlane_id": swimlane_id,
-                "date_moved": moved if face[6] is None or face[6] < moved else face[6],
-                "recurrence_status": face[7],
-                "recurrence_trigger": face[8],
-                "recurrence_factor": face[9],
-                "recurrence_timeframe": face[10],
-                "recurrence_basedate": face[11],
-                "recurrence_parent": None,
-                "recurrence_child": None,
-                "priority": priority,
-            }
-        )
-    return shown
-
-
-def _texts(conn: Connection, ids: list[int]) -> dict[int, str]:
-    return dict(conn.execute(_TEXTS, (_array(ids),)).fetchall()) if ids else {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Around:
-    """What the cards of a list point to, by id."""
-
-    users: dict[int, tuple[Any, ...]]
-    categories: dict[int, tuple[Any, ...]]
-    columns: dict[int, tuple[Any, ...]]
-    swimlanes: dict[int, tuple[Any, ...]]
-    projects: dict[int, tuple[Any, ...]]
-
-
-_NOBODY: Final = (None, None, None, None)
-
-
-def _extended(conn: Connection, shown: list[Row]) -> list[Row]:
-    """The rows with counts, and with the names of what they point to."""
-    if not shown:
-        return []
-    ids: list[int] = [_ID(row) for row in shown]
-    comments, files, external = (
-        _by_key(conn, _COUNT.format(table=table), ids)
-        for table in ("comments", "task_has_files", "task_has_external_links")
-    )
-    subtasks, links = _by_key(conn, _SUBTASKS, ids), _by_key(conn, _LINKS, ids)
-    projects = _these(shown, "project_id")
-    around = _Around(
-        users=_by_key(conn, _USERS, _these(shown, "owner_id")),
-        categories=_by_key(conn, _CATEGORIES, _these(shown, "category_id")),
-        columns=_by_key(conn, _COLUMNS, projects),
-        swimlanes=_by_key(conn, _SWIMLANES, projects),
-        projects=_by_key(conn, _PROJECTS, projects),
-    )
-    for id_, row in zip(ids, shown, strict=True):
-        user = around.users.get(row["owner_id"], _NOBODY)  # type: ignore[call-overload]  # ids are whole numbers
-        category = around.categories.get(row["category_id"], _NOBODY)  # type: ignore[call-overload]
-        column = around.columns.get(row["column_id"], _NOBODY)  # type: ignore[call-overload]
-        parts, linked = subtasks.get(id_), links.get(id_)
-        row["nb_comments"] = comments[id_][1] if id_ in comments else 0
-        row["nb_files"] = files[id_][1] if id_ in files else 0
-        row["nb_subtasks"] = 0 if parts is None else parts[1]
-        row["nb_completed_subtasks"] = 0 if parts is None else parts[2]
-        row["nb_links"] = 0 if linked is None else linked[1]
-        row["nb_external_links"] = external[id_][1] if id_ in external else 0
-        row["is_milestone"] = 1 if linked is not None and linked[2] else None
-        row["assignee_username"] = user[1]
-        row["assignee_name"] = user[2]
-        row["assignee_email"] = user[3]
-        row["assignee_avatar_path"] = None
-        row["category_name"] = category[1]
-        row["category_description"] = category[2]
-        row["category_color_id"] = category[3]
-        row["column_name"] = column[1]
-        row["column_position"] = column[2]
-        row["swimlane_name"] = around.swimlanes.get(row["swimlane_id"], _NOBODY)[1]  # type: ignore[call-overload]
-        row["project_name"] = around.projects.get(row["project_id"], _NOBODY)[1]  # type: ignore[call-overload]
-    return shown
-
-
-def _these(shown: Sequence[Row], name: str) -> list[int]:
-    """The different numbers under this name; 0 is none."""
-    return sorted({value for row in shown if isinstance(value := row[name], int) and value})
-
-
-def _by_key(conn: Connection, sql: str, ids: Collection[int]) -> dict[int, tuple[Any, ...]]:
-    return {row[0]: row for row in conn.execute(sql, (_array(ids),)).fetchall()} if ids else {}
+def whole(conn: Connection, ids: Sequence[int], viewer: Viewer | None) -> list[Row]:
+    """These cards, which the viewer sees, by id, each with its place among all that he sees, counts and names."""
+    return rows(conn, _WHOLE, {"ids": _array(ids), **through(viewer)}) if ids else []
 
 
 _DASHBOARD: Final = f"""
@@ -257,7 +236,7 @@ SELECT t.id FROM tasks t JOIN projects p ON p.id = t.project_id AND p.is_active
 """
 
 
-def dashboard(conn: Connection, names: Names, owner_id: int, viewer: Viewer | None) -> list[Row]:
+def dashboard(conn: Connection, owner_id: int, viewer: Viewer | None) -> list[Row]:
     """Open cards that are assigned to this user, or have a subtask that is."""
     found = conn.execute(_DASHBOARD, {"owner": owner_id, **through(viewer)}).fetchall()
-    return some(conn, names, [row[0] for row in found], viewer)
+    return whole(conn, [row[0] for row in found], viewer)

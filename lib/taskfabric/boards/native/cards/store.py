@@ -7,6 +7,7 @@ from datetime import datetime, tzinfo
 from typing import TypeVar
 
 from taskfabric.boards.native.cards import carry, ends, faces, find, layout, listing, make, place, words
+from taskfabric.boards.native.cards.kept import Kept
 from taskfabric.boards.native.cards.links import Links
 from taskfabric.boards.native.cards.remarks import Remarks
 from taskfabric.boards.native.cards.subtasks import Subtasks, listed
@@ -18,7 +19,7 @@ from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.card_query import CardQuery
 from taskfabric.domain.principal import Stamp, Viewer
 from taskfabric.domain.status import ColumnRole
-from taskfabric.ports.faces import Elsewhere, NewCard, Row, Spot, Words
+from taskfabric.ports.faces import Card, Elsewhere, NewCard, Row, Spot, Words
 from taskfabric.ports.signal import Change, Signal
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ class NativeFaces:
         self._db = database
         self._names = names
         self._signal = signal
+        self._cards, self._drawn = Kept(), Kept()  # as lists have them, as boards have them
 
     # -- reading -------------------------------------------------------------------------------------
 
@@ -46,19 +48,19 @@ class NativeFaces:
         with self._db.connection() as conn:
             return faces.by_reference(conn, project_id, reference, viewer)
 
-    def cards(self, project_id: int, active: bool, viewer: Viewer | None) -> list[Row]:
+    def cards(self, project_id: int, active: bool, viewer: Viewer | None) -> list[Card]:
         with self._db.connection() as conn:
-            return listing.cards(conn, self._names, project_id, active, viewer)
+            return listing.cards(conn, self._cards, project_id, active, viewer)
 
     def board(self, project_id: int, viewer: Viewer | None) -> list[Row]:
         with self._db.connection() as conn:
-            return layout.board(conn, self._names, project_id, viewer)
+            return layout.board(conn, self._drawn, project_id, viewer)
 
     def search(
         self, project_id: int, query: CardQuery, viewer: Viewer | None, me: int, now: datetime, zone: tzinfo
     ) -> list[Row]:
         with self._db.connection() as conn:
-            return find.search(conn, self._names, project_id, query, viewer, me, now, zone)
+            return find.search(conn, project_id, query, viewer, me, now, zone)
 
     def overdue(self, viewer: Viewer | None, project_id: int | None = None, owner_id: int | None = None) -> list[Row]:
         with self._db.connection() as conn:
@@ -66,7 +68,7 @@ class NativeFaces:
 
     def dashboard(self, owner_id: int, viewer: Viewer | None) -> list[Row]:
         with self._db.connection() as conn:
-            found = listing.dashboard(conn, self._names, owner_id, viewer)
+            found = listing.dashboard(conn, owner_id, viewer)
             for row in found:
                 task_id = row["id"]
                 row["subtasks"] = listed(conn, task_id, owner_id) if isinstance(task_id, int) else []
