@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from taskfabric import assets
-from taskfabric.domain.errors import NeedsHuman
+from taskfabric.domain.errors import BadInput, NeedsHuman
 from taskfabric.domain.principal import Via
 from taskfabric.domain.status import Status
 from taskfabric.ports.fabric import Fabric
@@ -115,6 +115,31 @@ def test_always_makes_a_grant_with_the_scope_of_what_was_approved(noon: Househol
     (made,) = at_the_door(noon).call(verbs.ListGrants())
     assert (made["agent"], made["action"], made["recipient"]) == ("kimi", "mail.send", MAIL["to"])
     assert asks(kimi, args={**MAIL, "text": "next"})["allowed"]
+
+
+def test_always_with_an_edit_grants_what_was_decided_and_not_what_was_asked(noon: Household, kimi: Fabric) -> None:
+    _, approval = asked(noon)
+    approve(at_the_door(noon), approval, args={**MAIL, "to": "the-landlord"}, always=True)
+    [made] = at_the_door(noon).call(verbs.ListGrants())
+    assert made["recipient"] == "the-landlord"
+    assert asks(kimi, args={**MAIL, "text": "something else"})["state"] == "pending"
+    assert asks(kimi, args={"to": "the-landlord", "text": "hello"})["allowed"]
+
+
+def test_a_grant_with_an_end_that_cannot_be_decides_nothing(noon: Household) -> None:
+    _, approval = asked(noon)
+    with pytest.raises(BadInput):
+        approve(at_the_door(noon), approval, always=True, until=NOON)
+    assert stands(at_the_door(noon), approval) == "pending"
+    assert at_the_door(noon).call(verbs.ListGrants()) == []
+
+
+def test_a_grant_counts_where_its_maker_would_be_asked_and_nowhere_else(
+    noon: Household, bob: Fabric, kimi: Fabric
+) -> None:
+    grant(noon)
+    task = submit(bob, to="kimi")
+    assert asks(kimi, claim(kimi, task))["state"] == "pending"
 
 
 def test_nobody_grants_for_another_s_agent_nor_without_proof(noon: Household, bob: Fabric) -> None:

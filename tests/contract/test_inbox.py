@@ -42,6 +42,14 @@ def test_everything_that_waits_for_him_is_in_it_oldest_first(noon: Household, al
     ]
 
 
+def test_what_is_new_is_seen_behind_a_thousand_that_are_old(noon: Household, alice: Fabric, kimi: Fabric) -> None:
+    for _ in range(11):
+        alice.call(verbs.SubmitMany(tasks=tuple(verbs.Submit(title="for an agent", to="kimi") for _ in range(100))))
+    mine = submit(alice, "fix the tap", to="alice")
+    question = ask(kimi, claim(kimi, submit(alice, to="kimi")))
+    assert {ref for _, ref in kinds(alice)} == {str(mine.id), str(question.id)}
+
+
 def test_an_item_says_what_happens_on_yes_no_and_silence(noon: Household, alice: Fabric) -> None:
     _, approval = asked(noon, why="the invoice is due")
     (item,) = inbox(alice)

@@ -116,7 +116,7 @@ def test_a_human_whom_a_file_adds_is_nobody_until_it_is_accepted() -> None:
         ({"amount": -60}, None, 60.0),
         ({"amount": "sixty"}, None, float("inf")),
         ({"amount": True}, None, float("inf")),
-        ({"amount": [1]}, None, float("inf")),
+        ({"amount": [1, None]}, None, 1.0),
         ({"amount": 1, "total": 99}, None, 99.0),
         ({"to": " "}, None, None),
         ({"to": "bank", "cc": "eve"}, "bank, eve", None),
@@ -140,3 +140,38 @@ def test_a_pattern_is_an_action_or_a_family() -> None:
     assert [checked_pattern(word) for word in ("mail.send", "mail.*", "*")] == ["mail.send", "mail.*", "*"]
     with pytest.raises(BadInput):
         checked_pattern("*.send")
+
+
+@pytest.mark.parametrize(
+    ("args", "amount"),
+    [
+        ({"Amount": 51}, 51),
+        ({"order": {"lines": [{"price": 30}, {"PRICE": "30"}]}}, 60),
+        ({"amount": {"value": 70, "currency": "EUR"}}, 70),
+        ({"amount": float("nan")}, float("inf")),
+        ({"amount": "nan"}, float("inf")),
+        ({"amount": "-inf"}, float("inf")),
+        ({"amount": "about 3"}, float("inf")),
+        ({"amount": "many"}, float("inf")),
+        ({"amount": True}, float("inf")),
+        ({"total": 20, "price": [5, 5]}, 20),
+        ({"amount": None}, None),
+        ({"text": "amount"}, None),
+    ],
+)
+def test_an_amount_is_found_at_any_depth_and_what_is_no_number_is_beyond_any_bound(
+    args: dict[str, Any], amount: float | None
+) -> None:
+    assert facts_of(args).amount == amount
+
+
+@pytest.mark.parametrize(
+    ("args", "recipient"),
+    [
+        ({"message": {"To": "bob"}}, "bob"),
+        ({"to": "bob", "more": [{"CC": {"name": "Eve", "address": "eve"}}]}, "Eve, bob, eve"),
+        ({"to": []}, None),
+    ],
+)
+def test_recipients_are_found_at_any_depth(args: dict[str, Any], recipient: str | None) -> None:
+    assert facts_of(args).recipient == recipient

@@ -6,9 +6,10 @@ can be undone. A request may raise it and nothing lowers it.
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -23,7 +24,7 @@ _PATTERN: Final = re.compile(rf"\*|{ACTION.pattern}(\.\*)?")
 _RECIPIENT: Final = frozenset(
     {"to", "cc", "bcc", "recipient", "recipients", "channel", "channels", "address", "addresses", "email", "emails"}
 )
-_AMOUNT: Final = ("amount", "price", "total")
+_AMOUNT: Final = frozenset({"amount", "amounts", "price", "total", "sum", "cost"})
 
 
 class ActionKind(StrEnum):
@@ -97,25 +98,62 @@ class Facts:
 
 
 def facts_of(args: Mapping[str, Any]) -> Facts:
-    """Recipient and amount, wherever arguments usually name them. Several recipients are one text.
+    """Recipient and amount, wherever in the arguments, in whatever case, something is usually named so. Several
+    recipients are one text; of several amounts under one name the sum counts, and of several names the largest.
 
     An amount that is no plain number counts as more than any bound: what cannot be judged is not let through."""
-    found: set[str] = set()
-    for key, value in args.items():
-        if key.lower() in _RECIPIENT and value is not None:
-            found |= {str(one).strip() for one in (value if isinstance(value, list | tuple) else [value])}
-    recipient = ", ".join(sorted(found - {""})) or None
-    amounts = [_amount(args[key]) for key in _AMOUNT if args.get(key) is not None]
-    return Facts(recipient=recipient, amount=max(amounts, default=None))
+    recipients: set[str] = set()
+    amounts: dict[str, float] = {}
+    for name, value in _named(args):
+        if name in _RECIPIENT:
+            recipients |= {str(leaf).strip() for leaf in _leaves(value)}
+        elif name in _AMOUNT and (leaves := list(_leaves(value))):
+            amounts[name] = amounts.get(name, 0.0) + _amount(leaves)
+    return Facts(recipient=", ".join(sorted(recipients - {""})) or None, amount=max(amounts.values(), default=None))
 
 
-def _amount(value: object) -> float:
+def _named(value: object) -> Iterator[tuple[str, object]]:
+    """Everything that has a name, at any depth; the name in lower case."""
+    match value:
+        case Mapping():
+            for name, inner in value.items():
+                yield str(name).lower(), inner
+                yield from _named(inner)
+        case list() | tuple():
+            for inner in value:
+                yield from _named(inner)
+
+
+def _leaves(value: object) -> Iterator[object]:
+    """What is no list and no object, at any depth."""
+    match value:
+        case Mapping():
+            for inner in value.values():
+                yield from _leaves(inner)
+        case list() | tuple():
+            for inner in value:
+                yield from _leaves(inner)
+        case None:
+            return
+        case _:
+            yield value
+
+
+def _amount(leaves: list[object]) -> float:
+    """What these come to; a word beside numbers is their currency."""
+    numbers = [_number(leaf) for leaf in leaves if not (isinstance(leaf, str) and leaf.strip().isalpha())]
+    return sum(abs(number) for number in numbers) if numbers else math.inf
+
+
+def _number(value: object) -> float:
+    """The number that it says; what says none, and what is none that one can count with, is endless."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return float("inf")
+        return math.inf
     try:
-        return abs(float(value))
+        found = float(value)
     except (ValueError, OverflowError):
-        return float("inf")
+        return math.inf
+    return found if math.isfinite(found) else math.inf
 
 
 def checked_action(word: str) -> str:

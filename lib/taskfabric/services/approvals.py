@@ -7,7 +7,7 @@ done again: what a crash left half done the keeper's ``tend`` finishes, and noth
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -80,7 +80,7 @@ class Asking:
         known = self._known(caller, wanted, again=verb.again)
         if known is not None:
             return self.shown(caller, known)
-        granted = self._by_grant(caller, wanted)
+        granted = self._by_grant(caller, wanted, person)
         if granted is not None:
             return self.shown(caller, granted)
         return self._ask(caller, wanted, person, fence)
@@ -131,12 +131,12 @@ class Asking:
             case State.SUPERSEDED | State.WITHDRAWN:
                 return None
 
-    def _by_grant(self, caller: Caller, wanted: NewApproval) -> Approval | None:
-        """Approved by what a human granted before; a no to just this beats every grant."""
+    def _by_grant(self, caller: Caller, wanted: NewApproval, person: Principal) -> Approval | None:
+        """Approved by what this human, who would be asked now, granted before; a no to just this beats every grant."""
         me = caller.principal
         if wanted.level >= Level.SECURE or me.kind is not Kind.AGENT:
             return None
-        grant = self._grant(me.id, wanted)
+        grant = self._grant(me.id, wanted, person)
         if grant is None or self._desk.approvals.denied(me.id, wanted.action, wanted.args) is not None:
             return None
         opened, _ = self._desk.approvals.open(wanted, caller.stamp())
@@ -146,12 +146,11 @@ class Asking:
             self.finish(made, FABRIC)
         return made
 
-    def _grant(self, agent_id: int, wanted: NewApproval) -> Grant | None:
+    def _grant(self, agent_id: int, wanted: NewApproval, person: Principal) -> Grant | None:
         now = self._desk.board.now()
         for grant in self._desk.approvals.grants(agent_id=agent_id):
-            grantor = self._desk.person(grant.grantor_id)
             fits = grant.covers(agent_id, wanted.action, wanted.recipient, now)
-            if fits and grantor is not None and grantor.is_human and wanted.label != "private":
+            if fits and grant.grantor_id == person.id and wanted.label != "private":
                 return grant
         return None
 
@@ -169,8 +168,16 @@ class Asking:
                 raise
         self._tell_those_before(approval)
         if made:
-            self.notify(approval, list(wanted.deciders), "approval", f"{approval.requester} asks: {approval.action}")
-        return self.shown(caller, approval)
+            deciders = approval.deciders_at(self._desk.board.now())
+            self.notify(approval, deciders, "approval", f"{approval.requester} asks: {approval.action}")
+        return self.shown(caller, self._looked_again(approval))
+
+    def _looked_again(self, approval: Approval) -> Approval:
+        """As it stands now. Who decided before the run had ended found nobody to wake."""
+        found = self._desk.approvals.get(approval.id) or approval
+        if found.state is not State.PENDING:
+            self.finish(found, FABRIC)
+        return found
 
     def _tell_those_before(self, approval: Approval) -> None:
         """What the same task asked for before is superseded; its gates are closed."""
@@ -222,7 +229,7 @@ class Asking:
         self._desk.approvals.set_gate(approval.id, made.id)
         return self._desk.approvals.get(approval.id) or approval
 
-    def notify(self, approval: Approval, to: list[Decider], reason: str, subject: str) -> int:
+    def notify(self, approval: Approval, to: Iterable[Decider], reason: str, subject: str) -> int:
         """A letter to those who may decide. What is secure does not wait for the end of quiet hours."""
         secure = approval.level is Level.SECURE
         words = f"{face(approval)}\n\n{ending(approval)}"
@@ -237,7 +244,8 @@ class Asking:
         if ended is not None:
             self.finish(ended, FABRIC)
             if ended.state is State.EXPIRED:
-                self.notify(ended, list(ended.deciders), "approval-expired", f"expired, undecided: {ended.action}")
+                deciders = ended.deciders_at(self._desk.board.now())
+                self.notify(ended, deciders, "approval-expired", f"expired, undecided: {ended.action}")
         return self._desk.approvals.get(approval.id) or approval
 
     def finish(self, approval: Approval, stamp: Stamp) -> None:
@@ -373,7 +381,7 @@ class Asking:
             "requester": approval.requester,
             "why": approval.why,
             "recipient": approval.recipient,
-            "amount": approval.amount,
+            "amount": _plain(approval.amount),
             "created": iso(approval.created),
             "expires": iso(approval.expires),
             "deciders": [
@@ -409,12 +417,18 @@ class Asking:
         """The next human of the household's order who cannot decide it yet. Nothing private goes on."""
         if approval.label == "private":
             return None
-        known = {d.principal_id for d in approval.deciders} | {approval.requester_id}
+        now = self._desk.board.now()
+        known = {d.principal_id for d in approval.deciders_at(now)} | {approval.requester_id}
         for name in self._levels.judged().household:
             person = self._desk.person(name)
             if person is not None and person.is_human and person.id not in known:
                 return person
         return None
+
+
+def _plain(amount: float | None) -> float | int | None:
+    """A whole amount without a fraction."""
+    return int(amount) if amount is not None and amount.is_integer() else amount
 
 
 ESCALATE: Final = 0.95  # of the time to expiry

@@ -32,8 +32,9 @@ class Grants:
             raise not_found("agent")
         level = self._levels.judged().level_of(example_of(action), recipient=None, amount=None, label="household")
         self.check(caller, agent.id, action, level, None)
+        end = self.end(text.instant(verb.until, "until"))
         policy.need_decision(self._desk, caller, verb.pin, f"a standing grant for {agent.name}")
-        return shown(self.make(caller, agent.id, action, verb.recipient, text.instant(verb.until, "until")))
+        return shown(self.make(caller, agent.id, action, verb.recipient, end))
 
     def check(self, caller: Caller, agent_id: int, action: str, level: Level, decider: Decider | None) -> None:
         """Raises Refused where no standing grant may be made."""
@@ -49,13 +50,18 @@ class Grants:
                 "who decides for somebody else makes no standing grant", next="decide this one alone", rule="grants"
             )
 
-    def make(self, caller: Caller, agent_id: int, action: str, recipient: str | None, until: datetime | None) -> Grant:
+    def end(self, until: datetime | None) -> datetime:
+        """When a grant that is made now ends. Raises BadInput for an end that is over, or too far away."""
         now = self._desk.board.now()
         end = now + self._levels.judged().grant_lasts if until is None else until
         if end <= now:
             raise BadInput("a standing grant ends in the future", field="until")
         if end > now + self._desk.rules.longest_park:
             raise BadInput(f"a standing grant lasts at most {self._desk.rules.longest_park.days} days", field="until")
+        return end
+
+    def make(self, caller: Caller, agent_id: int, action: str, recipient: str | None, end: datetime) -> Grant:
+        """The grant, as ``check`` and ``end`` have found it to be sound."""
         return self._desk.approvals.add_grant(caller.principal.id, agent_id, action, recipient, end, caller.stamp())
 
     def list(self, caller: Caller, verb: approval_verbs.ListGrants) -> list[dict[str, Any]]:

@@ -15,11 +15,13 @@ from taskfabric.domain.times import iso
 from taskfabric.ports.approvals import Look
 from taskfabric.ports.board import Filter
 from taskfabric.services import inbox_verbs, policy, text
+from taskfabric.services.approval_words import decided
 from taskfabric.services.approvals import Asking
 from taskfabric.services.away import Humans
 from taskfabric.services.desk import Desk
+from taskfabric.services.looking import every
 
-_MOST: Final = 1000  # tasks that one look reads
+_MOST: Final = 1000  # approvals that one look reads
 _WAITS: Final = (Status.READY, Status.HELD, Status.WORKING, Status.WAITING, Status.DONE, Status.DEAD)
 
 Item = dict[str, Any]
@@ -96,10 +98,14 @@ class Inboxes:
         me, viewer = caller.principal, Viewer.of(caller)
         own = [q.project_id for q in self._desk.projects.queues() if q.owner_id == me.id]
         board = self._desk.board
-        found = board.find(Filter(involves_id=me.id, statuses=_WAITS, limit=_MOST), viewer)
+        wanted = [
+            Filter(asked_id=me.id, statuses=(Status.WAITING,)),
+            Filter(submitter_id=me.id, statuses=(Status.DONE, Status.DEAD)),
+            Filter(submitter_id=me.id, statuses=_WAITS, overdue=True),
+        ]
         if own:
-            found += board.find(Filter(queues=tuple(own), statuses=_WAITS, limit=_MOST), viewer)
-        return list({task.id: task for task in found}.values())
+            wanted.append(Filter(queues=tuple(own), statuses=_WAITS))
+        return list({task.id: task for one in wanted for task in every(board, one, viewer)}.values())
 
     def _item(self, me: Principal, task: Task, now: datetime) -> Item | None:
         """The task as an item of his list; None: it does not wait for him."""
@@ -183,7 +189,11 @@ class Inboxes:
         decider = Decider(
             principal_id=other.id, name=other.name, how=How.DELEGATED, since=now, for_whom=caller.principal.name
         )
-        self._desk.approvals.add_decider(approval.id, decider, caller.stamp())
+        if not self._desk.approvals.add_decider(approval.id, decider, caller.stamp()):
+            found = self._desk.approvals.get(approval.id)
+            if found is None or found.state is not State.PENDING:
+                raise decided(found or approval)
+            raise Refused(f"{other.name} can decide it already", next="name somebody else", rule="delegate")
         note = f" {verb.note}" if verb.note else ""
         subject = f"{caller.principal.name} passes on: {approval.action}{note}"
         self._asking.notify(approval, [decider], "approval", subject)

@@ -16,10 +16,10 @@ from taskfabric.domain.watch import Turn as Granted
 from taskfabric.ports.board import Filter
 from taskfabric.services import digest, keeper_verbs, metrics, policy
 from taskfabric.services.desk import Desk
+from taskfabric.services.looking import every
 from taskfabric.services.upkeep import CRON, KEEPER, METRICS, Upkeep
 
 _WAITS: Final = (*(s for s in Status if s in OPEN_STATUSES), Status.DEAD)
-_MOST: Final = 1000  # tasks that one digest looks at
 
 
 class Keeping:
@@ -124,9 +124,8 @@ class Keeping:
         """What he has a part in and may see, through his own eyes (G13)."""
         viewer = Viewer(principal_id=person.id, kind=person.kind)
         inbox = [q.project_id for q in self._desk.projects.queues() if q.owner_id == person.id]
-        part = self._desk.board.find(Filter(involves_id=person.id, statuses=_WAITS, limit=_MOST), viewer)
-        own = self._desk.board.find(Filter(queues=tuple(inbox), statuses=_WAITS, limit=_MOST), viewer)
-        return [*part, *own]
+        wanted = Filter(involves_id=person.id, statuses=_WAITS), Filter(queues=tuple(inbox), statuses=_WAITS)
+        return [task for one in wanted for task in every(self._desk.board, one, viewer)]
 
     def _keep(self, caller: Caller, project_id: int, person: Principal, name: str, text: str) -> int:
         """The digest is a file on the one open card in his inbox that keeps them."""

@@ -67,7 +67,7 @@ class Tending:
         whole = approval.expires - approval.created
         mark = next((mark for mark in MARKS if (now - approval.created) * 100 >= whole * mark), 0)
         if mark and self._desk.approvals.remind(approval.id, mark):
-            deciders = list(approval.deciders_at(now))
+            deciders = approval.deciders_at(now)
             self._asking.notify(approval, deciders, "approval-reminder", f"still undecided: {approval.action}")
             counts["reminded"] += 1
         if now >= escalates_at(approval):

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from taskfabric.domain.approval import Act, Approval, Decider, How, Level, State, binding
 from taskfabric.domain.errors import BadInput, FabricError, NeedsHuman, Refused, not_found
+from taskfabric.domain.levels import facts_of
 from taskfabric.domain.principal import Caller, Via
 from taskfabric.ports.approvals import Verdict
 from taskfabric.services import approval_verbs, policy, text
@@ -46,14 +47,14 @@ class Verdicts:
             level = max(level, self._levels.level_of(approval.action, args, approval.label)[0])
         if verb.until is not None and not verb.always:
             raise BadInput("an end without a standing grant", next="give it together with --always", field="until")
+        end = None
         if verb.always:
             self._grants.check(caller, approval.requester_id, approval.action, level, decider)
+            end = self._grants.end(text.instant(verb.until, "until"))
         proven = self._prove(caller, verb.pin, level, approval)
         made = self._decide(proven, approval, decider, Act.EDIT if edited else Act.APPROVE, args, level, verb.note)
-        if verb.always:
-            self._grants.make(
-                proven, approval.requester_id, approval.action, approval.recipient, text.instant(verb.until, "until")
-            )
+        if end is not None:  # for what was decided, and not for what was asked
+            self._grants.make(proven, approval.requester_id, approval.action, facts_of(args).recipient, end)
         return self._asking.shown(caller, made)
 
     def approve_many(self, caller: Caller, verb: approval_verbs.ApproveMany) -> list[dict[str, Any]]:

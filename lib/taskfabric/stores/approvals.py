@@ -286,8 +286,11 @@ class PostgresApprovals:
         done = conn.execute(
             "INSERT INTO approval_deciders AS x (approval_id, user_id, how, for_whom, since, until)"
             " SELECT %s, %s, %s, (SELECT id FROM users WHERE username = %s), fabric_now(), %s"
-            " ON CONFLICT (approval_id, user_id) DO UPDATE SET until = excluded.until WHERE x.until < excluded.until"
-            " OR x.until IS NOT NULL AND excluded.until IS NULL",
+            " ON CONFLICT (approval_id, user_id) DO UPDATE"
+            " SET how = excluded.how, for_whom = excluded.for_whom, since = excluded.since, until = excluded.until"
+            # Only what lets him decide longer, or in his own name, takes the place of what there was.
+            " WHERE x.until < excluded.until OR x.until IS NOT NULL AND excluded.until IS NULL"
+            " OR x.how = 'delegated' AND excluded.how <> 'delegated'",
             (approval_id, decider.principal_id, decider.how.value, decider.for_whom, decider.until),
         )
         return done.rowcount == 1

@@ -1,0 +1,26 @@
+"""Reading all that there is, page by page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from taskfabric.domain.principal import Viewer
+from taskfabric.domain.task import Task
+from taskfabric.ports.board import Board, Filter
+
+_PAGE: Final = 1000
+
+
+def every(board: Board, wanted: Filter, viewer: Viewer) -> list[Task]:
+    """All visible tasks that meet the filter, by id; its limit and its page do not count."""
+    found: list[Task] = []
+    while True:
+        after = found[-1].id if found else 0
+        page = board.find(replace(wanted, after_id=after, limit=_PAGE), viewer)
+        found += page
+        if len(page) < _PAGE:
+            return found
+
+
+__all__ = ["every"]
