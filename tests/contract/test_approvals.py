@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from taskfabric.domain.errors import LeaseLost, NeedsHuman
 from taskfabric.domain.principal import Via
 from taskfabric.domain.status import Status
+from taskfabric.domain.task import Task
 from taskfabric.ports.fabric import Fabric
 from taskfabric.services import verbs
 from tests.contract.acts import NOON, claim, fail, fence, look, refused, said, status, submit
@@ -115,6 +118,22 @@ def test_a_yes_wakes_the_run_which_is_told_what_was_decided(noon: Household, ali
     run, answer = again(noon, task)
     assert (answer["allowed"], answer["decided_args"]) == (True, MAIL)
     assert consume(run, answer)["consumed_at"] is not None
+
+
+def test_a_yes_that_comes_before_the_run_has_ended_wakes_it_all_the_same(
+    noon: Household, alice: Fabric, kimi: Fabric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, settle = claim(kimi, submit(alice, to="kimi")), noon.board.settle
+
+    def late(*args: Any) -> Task:
+        monkeypatch.undo()
+        [pending] = alice.call(verbs.ListApprovals())
+        assert approve(at_the_door(noon), pending)["state"] == "approved"
+        return settle(*args)
+
+    monkeypatch.setattr(noon.board, "settle", late)
+    assert asks(kimi, task)["allowed"]
+    assert status(alice, task.task) is Status.READY
 
 
 def test_an_approval_is_used_once(noon: Household) -> None:
