@@ -55,6 +55,8 @@ class Outage:
 class Watched(psycopg.Connection[tuple[Any, ...]]):
     """A connection whose making is told to an ``Outage``."""
 
+    uses = 0  # how often the pool's users had it
+
     @classmethod
     def connect(cls, conninfo: str = "", *, outage: Outage | None = None, **kwargs: Any) -> Self:  # type: ignore[override]
         """As psycopg's. (The pool names the outage; psycopg's own signature does not know it.)"""

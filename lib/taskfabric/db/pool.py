@@ -50,6 +50,8 @@ _KEEPALIVE: Final = {
 _CONNECT_SECONDS: Final = 5
 _PREPARED_STATEMENTS: Final = 400  # a connection keeps this many; the board has fewer
 _TRIES: Final = 3
+_AT_HAND: Final = 2  # connections; asking the pool for one costs as much as a statement
+_USES: Final = 1000  # after so many uses of a connection the pool looks at it: it may be too old
 _GLANCE: Final = 0.01  # seconds: enough for a connection that lies ready
 _PIECE: Final = 0.2  # seconds of waiting between two looks whether the database went away meanwhile
 
@@ -71,7 +73,10 @@ class Database:
         self._cutoff = Cutoff(name=name)
         self._outage = Outage()
         self._greeters: list[Callable[[Connection], None]] = []
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
+        self._kept: list[Watched] = []  # of the pool's connections, ready without asking it
+        self._waiting: set[object] = set()  # who asks the pool
+        self._closed = False
+        self._pool: ConnectionPool[Watched] = ConnectionPool(
             configured(dsn, name=name),
             min_size=min(2, size),
             max_size=size,
@@ -86,25 +91,13 @@ class Database:
             open=True,
         )
 
-    @contextlib.contextmanager
-    def connection(self, *, limit: float | None = None) -> Iterator[Connection]:
+    def connection(self, *, limit: float | None = None) -> _Use:
         """A connection in autocommit mode, for ``limit`` seconds at most (default: the pool's).
 
         Raises Unavailable when the database cannot be reached, is full or read-only. Its fact ``sent`` says whether a
         statement may have reached the database: then the outcome is unknown, and the caller must look.
         """
-        conn = self._take()
-        ticket = self._cutoff.arm(conn, self._limit if limit is None else limit)
-        try:
-            yield conn
-        except psycopg.Error as error:
-            translated = self._translated(error, cut=ticket.fired)
-            if translated is None:
-                raise
-            raise translated from error
-        finally:
-            self._cutoff.disarm(ticket)
-            self._pool.putconn(conn)
+        return _Use(self, self._limit if limit is None else limit)
 
     @contextlib.contextmanager
     def transaction(self, *, limit: float | None = None) -> Iterator[Connection]:
@@ -153,6 +146,9 @@ class Database:
 
     def close(self) -> None:
         """Close every connection; a connection in use closes when it comes back."""
+        self._closed = True
+        while (conn := self._at_hand()) is not None:
+            self._pool.putconn(conn)
         self._pool.close()
         self._cutoff.close()
 
@@ -160,9 +156,42 @@ class Database:
         """Counters of the pool, for metrics."""
         return self._pool.get_stats()
 
-    def _take(self) -> Connection:
+    def _take(self) -> Watched:
         if os.getpid() != self._pid:
             raise RuntimeError(f"the pool {self.name!r} was opened before the fork; open one in each process")
+        while (conn := self._at_hand()) is not None:
+            if _alive(conn):
+                return conn
+            conn.close()
+            self._pool.putconn(conn)
+        me = object()
+        self._waiting.add(me)  # before the next look: whatever comes back after that goes to the pool
+        try:
+            return self._at_hand() or self._from_pool()
+        finally:
+            self._waiting.discard(me)
+
+    def _at_hand(self) -> Watched | None:
+        try:
+            return self._kept.pop()
+        except IndexError:
+            return None
+
+    def _put(self, conn: Watched) -> None:
+        """It stays at hand, unless the pool should see it: it is not fit, somebody waits there, or it was long away."""
+        conn.uses += 1
+        fit = conn.pgconn.transaction_status == TransactionStatus.IDLE
+        if fit and len(self._kept) < _AT_HAND and conn.uses % _USES:
+            self._kept.append(conn)
+            if not (self._waiting or self._closed):
+                return
+            other = self._at_hand()
+            if other is None:
+                return
+            conn = other
+        self._pool.putconn(conn)
+
+    def _from_pool(self) -> Watched:
         deadline = time.monotonic() + self._outage.patience(self._patience)
         failures = self._outage.failures
         while True:
@@ -215,6 +244,29 @@ class Database:
         if lost or (not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)):
             return Unavailable(f"the database went away: {_first_line(error)}", sent=True)
         return None
+
+
+class _Use:
+    """One use of a connection of this pool."""
+
+    __slots__ = ("_conn", "_database", "_limit", "_ticket")
+
+    def __init__(self, database: Database, limit: float) -> None:
+        self._database = database
+        self._limit = limit
+
+    def __enter__(self) -> Connection:
+        self._conn = self._database._take()
+        self._ticket = self._database._cutoff.arm(self._conn, self._limit)
+        return self._conn
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._database._cutoff.disarm(self._ticket)
+        self._database._put(self._conn)
+        if isinstance(error, psycopg.Error):
+            translated = self._database._translated(error, cut=self._ticket.fired)
+            if translated is not None:
+                raise translated from error
 
 
 def configured(dsn: str, *, name: str) -> str:

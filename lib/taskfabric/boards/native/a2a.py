@@ -20,18 +20,21 @@ from taskfabric.boards.native.insert import attach_rest, face_of
 from taskfabric.boards.native.names import Connection
 from taskfabric.boards.native.rows import as_signed
 from taskfabric.boards.native.settle import LET_GO
+from taskfabric.db.hot import Hot
 from taskfabric.db.pool import Database
 from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.errors import not_found
 from taskfabric.domain.lease import Fence
 from taskfabric.domain.principal import Kind, Stamp
 from taskfabric.domain.status import A2AState, ColumnRole, Status
-from taskfabric.domain.task import Claimed, NewTask, Task
+from taskfabric.domain.task import Claimed, NewTask, Task, new_task
 from taskfabric.ports.a2a import Asked, Opening, Seen, Started, Told
 from taskfabric.ports.board import Want
 from taskfabric.ports.signal import Change, Signal
 
-_START: Final = "SELECT * FROM fabric_a2a_start(%s::jsonb, %s, %s, %s, %s, %s, %s)"
+_START: Final = Hot(
+    "SELECT * FROM fabric_a2a_start(%(row)s::jsonb, %(me)s, %(holder)s, %(places)s, %(token)s, %(seconds)s, %(a2a)s)"
+)
 _OPEN: Final = """
 WITH t AS (UPDATE tasks SET a2a = true WHERE id = %(task)s RETURNING date_trunc('milliseconds', date_creation) AS at),
 a AS (
@@ -173,14 +176,22 @@ class NativeA2A:
             "context": opening.context,
             "message": opening.message,
         }
-        places = (stamp.principal_id, holder.principal_id, want.concurrency)
-        got = conn.execute(_START, (_json(row), *places, as_signed(token), seconds, opening.id)).fetchone()
+        values = {
+            "row": _json(row),
+            "me": stamp.principal_id,
+            "holder": holder.principal_id,
+            "places": want.concurrency,
+            "token": as_signed(token),
+            "seconds": seconds,
+            "a2a": opening.id,
+        }
+        got = _START.row(conn, values)
         if got is None:
             raise claim.no_room(want, holder)
         task_id, at, now, until = got
         if new.parent is not None or new.key is not None:
             attach_rest(conn, new, task_id, [], face, stamp)
-        task = Task(
+        task = new_task(
             id=task_id,
             queue=face.queue,
             project_id=new.project_id,

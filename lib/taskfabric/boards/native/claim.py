@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from taskfabric.boards.native.names import Connection, Names, array
 from taskfabric.boards.native.rows import FACE, LEAN_FACE, Remark, as_signed, record, task_of
+from taskfabric.db.hot import Hot
 from taskfabric.domain.comments import LineKind
 from taskfabric.domain.errors import FabricError, HeldBy, IllegalMove, Refused, not_found
 from taskfabric.domain.lease import Fence
@@ -47,8 +48,8 @@ SELECT l.id, h.rank
 _COLUMN: Final = "(SELECT q.working_column FROM queues q WHERE q.project_id = t.project_id)"
 _GRANT: Final = f"""
        role = 'working', status = 'working', column_id = {_COLUMN},
-       owner_id = %(me)s, epoch = epoch + 1, lease_seconds = %(seconds)s,
-       lease_until = fabric_now() + %(seconds)s * interval '1 second',
+       owner_id = %(me)s, epoch = epoch + 1, lease_seconds = %(seconds)s::float8,
+       lease_until = fabric_now() + %(seconds)s::float8 * interval '1 second',
        attempts = attempts + 1, seq = seq + 1, told = greatest(told, pg_current_xact_id()),
        date_started = fabric_now(), date_modification = fabric_now(),
        holder_instance = %(instance)s, flags = flags & ~8, delayed = false, ready_since = NULL
@@ -64,7 +65,7 @@ j AS (INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, e
 _IN_ORDER: Final = "(SELECT fabric_now()) < %(in_order_until)s"
 
 # One task. The pick is a scalar subquery: measured nearly twice as fast as a join.
-_ONE: Final = f"""
+_ONE: Final = Hot(f"""
 WITH c AS (
     UPDATE tasks t SET token = %(token)s, {_GRANT}
      WHERE t.id = (SELECT p.id FROM ({_LANES}) l
@@ -75,9 +76,9 @@ WITH c AS (
     RETURNING t.*),
 {_RECORDS}
 SELECT {LEAN_FACE}, t.seq FROM c t
-"""
+""")
 # The same for a claimer with a single lane, which is what a plain queue has: there is nothing to order.
-_ONE_OF_ONE: Final = f"""
+_ONE_OF_ONE: Final = Hot(f"""
 WITH c AS (
     UPDATE tasks t SET token = %(token)s, {_GRANT.replace(_COLUMN, "%(column)s")}
      WHERE t.id = (SELECT id FROM tasks WHERE lane_id = %(lane)s AND {_CLAIMABLE} AND {_IN_ORDER}
@@ -86,7 +87,7 @@ WITH c AS (
     RETURNING t.*),
 {_RECORDS}
 SELECT {LEAN_FACE}, t.seq FROM c t
-"""
+""")
 
 _PICKED: Final = f"""
 SELECT p.id FROM ({_LANES}) l
@@ -141,7 +142,7 @@ def claim(
         values |= {"lane": only, "column": layout.column_for(ColumnRole.WORKING)}
     if limit == 1:
         token = secrets.randbits(64)
-        row = conn.execute(_ONE if only is None else _ONE_OF_ONE, values | {"token": as_signed(token)}).fetchone()
+        row = (_ONE if only is None else _ONE_OF_ONE).row(conn, values | {"token": as_signed(token)})
         return [] if row is None else [(_claimed(conn, names, row[:-1], token), row[-1])]
     tokens = {as_signed(token): token for token in (secrets.randbits(64) for _ in range(limit))}
     values |= {"limit": limit, "tokens": array(tokens)}

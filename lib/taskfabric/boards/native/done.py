@@ -11,6 +11,7 @@ from typing import Any, Final
 from taskfabric.boards.native.names import Connection, Names, array
 from taskfabric.boards.native.rows import LEAN_FACE, as_signed, reread, task_of
 from taskfabric.boards.native.settle import FENCE, LET_GO, column_sql
+from taskfabric.db.hot import Hot
 from taskfabric.domain.lease import Fence
 from taskfabric.domain.outcome import Done
 from taskfabric.domain.principal import Stamp
@@ -59,15 +60,15 @@ m AS (INSERT INTO comments (task_id, user_id, kind, epoch, text) SELECT id, %(me
 j AS (INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, epoch, data)
       SELECT told, id, seq, project_id, %(me)s, 'done', %(via)s, epoch, %(data)s::jsonb FROM c)
 """
-_DONE: Final = f"""
+_DONE: Final = Hot(f"""
 WITH c AS (
     UPDATE tasks t SET {_DONE_SET_ONE}
      WHERE {FENCE} RETURNING t.*),
 {_RECORDS}
 SELECT {LEAN_FACE}, {_TELL} FROM c t
-"""
+""")
 # The same where this process granted the lease: it knows the project, and what the row said at the claim.
-_DONE_KNOWN: Final = f"""
+_DONE_KNOWN: Final = Hot(f"""
 WITH c AS (
     UPDATE tasks t SET {_DONE_SET_KNOWN}
      WHERE {FENCE}
@@ -75,7 +76,7 @@ WITH c AS (
               t.date_completed),
 {_RECORDS}
 SELECT t.seq, t.children, t.flags, t.date_completed, {_TELL} FROM c t
-"""
+""")
 _DONE_MANY: Final = f"""
 WITH v AS (SELECT * FROM unnest(%(tasks)s::bigint[], %(epochs)s::bigint[], %(tokens)s::bigint[], %(notes)s::text[],
                                 %(verdicts)s::text[], %(columns)s::int[])
@@ -109,9 +110,9 @@ def done(
     }
     column_id = _done_column(conn, names, granted)
     if granted is None or column_id is None:
-        row = conn.execute(_DONE, values).fetchone()
+        row = _DONE.row(conn, values)
         return None if row is None else task_of(conn, names, row[:-1], note=outcome.note)
-    row = conn.execute(_DONE_KNOWN, values | {"column": column_id}).fetchone()
+    row = _DONE_KNOWN.row(conn, values | {"column": column_id})
     if row is None:
         return None
     end = _End(seq=row[0], children=row[1], flags=row[2], at=row[3], column_id=column_id)

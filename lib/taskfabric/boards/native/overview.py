@@ -84,7 +84,7 @@ class NativeOverview:
             lanes = conn.execute(
                 "SELECT name FROM swimlanes WHERE project_id = %s AND is_active ORDER BY position, id", (project_id,)
             ).fetchall()
-            totals = dict(
+            totals: dict[int, int] = dict(
                 conn.execute(f"SELECT t.column_id, count(*) FROM tasks t WHERE {where} GROUP BY 1".encode(), values)
             )
             now = conn.execute("SELECT fabric_now()").fetchone()
