@@ -86,7 +86,10 @@ def content_length(scope: Scope) -> int | None:
 
 def header(scope: Scope, name: bytes) -> bytes | None:
     """The first header of this (lower-case) name."""
-    return next((value for key, value in scope["headers"] if key == name), None)
+    for key, value in scope["headers"]:
+        if key == name:
+            return bytes(value)
+    return None
 
 
 async def until_gone(receive: Receive) -> None:

@@ -196,8 +196,8 @@ class Endpoint:
         history = wish.history_length if wish.HasField("history_length") else None
         if not streams and not wish.return_immediately:
             # Most runs of this kind are short: then there is nothing else to look at.
-            done, _ = await asyncio.wait((ticket.ended,), timeout=_QUICK)
-            if done and (quick := ticket.ended.result()) is not None and _over(quick):
+            await _ended(ticket.ended, _QUICK)
+            if ticket.ended.done() and (quick := ticket.ended.result()) is not None and _over(quick):
                 await send_bytes(send, 200, wire.result(call.id, await self._shape(quick, history)))
                 return
         ticket.wanted = True
@@ -309,10 +309,9 @@ class Endpoint:
 
     def _check_modes(self, call: wire.Call) -> None:
         """Raises ContentTypeNotSupported for a part of a kind that is not taken."""
-        parts = call.params.message.parts
-        if len(parts) > self._rules.parts:
+        if len(call.given["parts"]) > self._rules.parts:
             raise sdk.InvalidParamsError(f"A message has at most {self._rules.parts} parts")
-        for part in parts:
+        for part in call.params.message.parts:
             kind = part.media_type.partition(";")[0].strip().lower()
             if kind and not any(
                 mode in ("*/*", kind) or (mode.endswith("/*") and kind.startswith(mode[:-1])) for mode in self._modes
@@ -442,6 +441,23 @@ def _seconds(error: Unavailable) -> int:
         return 5
     left = (datetime.fromisoformat(until) - datetime.now(UTC)).total_seconds()
     return max(1, min(86_400, round(left)))
+
+
+async def _ended(future: asyncio.Future[Any], timeout: float) -> None:
+    """Returns when it is done, or after so many seconds: ``asyncio.wait`` for one future, for a third of its cost."""
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+    timer = loop.call_later(timeout, _set, woken, None)
+
+    def wake(_: object) -> None:
+        _set(woken, None)
+
+    future.add_done_callback(wake)
+    try:
+        await woken
+    finally:
+        timer.cancel()
+        future.remove_done_callback(wake)
 
 
 def _consumed(future: asyncio.Future[Any]) -> None:

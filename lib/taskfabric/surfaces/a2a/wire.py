@@ -61,8 +61,9 @@ class Call:
 
     id: Id
     method: str
-    params: Any  # the SDK's message of that method
+    params: Any  # the SDK's message of that method; empty for a plain send
     given: dict[str, Any]  # the message of a send as it came
+    plain: bool = False  # a send of texts and nothing else, which no general parser has to look at
     answered: bool = True  # False: a notification, which is not carried out
 
 
@@ -99,6 +100,8 @@ def read(raw: bytes, version: str | None, agent: str, *, depth: int) -> Call:
     if kind is None:
         raise WireError(sdk.MethodNotFoundError(), id_)
     params = body.get("params", {})
+    if kind is pb.SendMessageRequest and _is_plain(params, raw, depth) and version is not None and _is_v1(version):
+        return Call(id=id_, method=method, params=_NOTHING, given=params["message"], plain=True, answered="id" in body)
     try:
         _check_tree(params, depth)
         message = _parsed(params, kind)
@@ -173,8 +176,6 @@ def _parsed(params: Any, kind: type[Message]) -> Message:
     if not isinstance(params, dict):
         raise sdk.InvalidParamsError("params is an object")
     try:
-        if kind is pb.SendMessageRequest and (plain := _plain(params)) is not None:
-            return plain
         # Names that a later version may know are passed over.
         return ParseDict(params, kind(), ignore_unknown_fields=True)
     except (ParseError, ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
@@ -183,38 +184,37 @@ def _parsed(params: Any, kind: type[Message]) -> Message:
         raise sdk.InvalidParamsError(f"The params do not fit the method{where}") from None
 
 
-def _plain(params: Mapping[str, Any]) -> pb.SendMessageRequest | None:
-    """A send that is nothing but texts, without the general parser, which costs as much as the rest of reading it; None
-    for every other. Raises TypeError for what is no text."""
-    given = params.get("message")
-    if params.keys() - {"message", "configuration"} or not isinstance(given, dict) or not _is_plain(given):
-        return None
-    message = pb.Message(
-        message_id=given.get("messageId", ""),
-        context_id=given.get("contextId", ""),
-        task_id=given.get("taskId", ""),
-        role=pb.ROLE_USER,
-        parts=[pb.Part(text=part["text"]) for part in given["parts"]],
-    )
-    configuration = params.get("configuration")
-    if configuration is None:
-        return pb.SendMessageRequest(message=message)
-    wish = ParseDict(configuration, pb.SendMessageConfiguration(), ignore_unknown_fields=True)
-    return pb.SendMessageRequest(message=message, configuration=wish)
-
-
-def _is_plain(given: Mapping[str, Any]) -> bool:
-    parts = given.get("parts")
-    if given.keys() - _PLAIN or given.get("role") != "ROLE_USER" or not isinstance(parts, list):
+def _is_plain(params: Any, raw: bytes, depth: int) -> bool:
+    """Whether these params are nothing but texts in which there is nothing to refuse. The general way, which is taken
+    for all others, costs as much as the rest of reading."""
+    # Without escapes of characters and with so few brackets no NUL, no half of a pair and no depth can be in it.
+    if b"\\u" in raw or raw.count(b"{") + raw.count(b"[") > depth:
         return False
-    return all(isinstance(part, dict) and part.keys() == {"text"} for part in parts)
+    if not isinstance(params, dict) or params.keys() != _ONLY_MESSAGE:
+        return False
+    given = params["message"]
+    if not isinstance(given, dict) or not _PLAIN.issuperset(given) or given.get("role") != "ROLE_USER":
+        return False
+    parts, id_ = given.get("parts"), given.get("messageId")
+    if not isinstance(parts, list) or not parts or not isinstance(id_, str) or not 0 < len(id_) <= _LONGEST_ID:
+        return False
+    for name in ("contextId", "taskId"):
+        if name in given and (not isinstance(given[name], str) or len(given[name]) > _LONGEST_ID):
+            return False
+    return all(isinstance(p, dict) and len(p) == 1 and isinstance(p.get("text"), str) for p in parts)
 
 
+_ONLY_MESSAGE: Final = frozenset({"message"})
 _PLAIN: Final = frozenset({"messageId", "contextId", "taskId", "role", "parts"})
+_NOTHING: Final = pb.SendMessageRequest()
+
+
+def _is_v1(version: str) -> bool:
+    return version == "1.0" or _VERSION.fullmatch(version) is not None
 
 
 def _check_version(version: str | None) -> None:
-    if version is None or not _VERSION.fullmatch(version):
+    if version is None or not _is_v1(version):
         raise sdk.VersionNotSupportedError(
             "Version not supported: send the header A2A-Version: 1.0", data={"supportedVersions": "1.0"}
         )
@@ -279,7 +279,7 @@ def _is_base64(text: Any) -> bool:
 
 def said(call: Call) -> dict[str, Any]:
     """The message of a send, in ProtoJSON; the simplest kind as it came, for nothing in it can be written otherwise."""
-    return call.given if _is_plain(call.given) else shape(call.params.message)
+    return call.given if call.plain else shape(call.params.message)
 
 
 def shape(message: Message) -> dict[str, Any]:
