@@ -22,10 +22,10 @@ from taskfabric.domain.errors import BadInput, IllegalMove, NotFound, Refused, U
 from taskfabric.domain.principal import Caller, Kind, Principal, Stamp, Via
 from taskfabric.domain.queue import Queue
 from taskfabric.domain.status import Status
-from taskfabric.domain.task import Claimed, Entry, Task
+from taskfabric.domain.task import Claimed, Entry, NewTask, Task
 from taskfabric.ports.a2a import INTERRUPTED, TERMINAL, A2ABoard, Asked, Opening, Seen, Started, Told
 from taskfabric.ports.board import Want
-from taskfabric.services import a2a_text, policy, verbs
+from taskfabric.services import a2a_text, policy, text, verbs
 from taskfabric.services.desk import Desk
 from taskfabric.services.manning import Manning
 from taskfabric.services.openings import Openings
@@ -92,6 +92,7 @@ class A2A:
         self._openings = Openings(desk)
         self._call = call
         self._agents: dict[str, tuple[float, Agent | None]] = {}
+        self._drafts: dict[tuple[int, int, int], tuple[tuple[Principal, Queue], NewTask]] = {}
         self._met: set[tuple[int, str]] = set()  # who has called whom
 
     # -- whom ----------------------------------------------------------------------------------------
@@ -182,19 +183,7 @@ class A2A:
                 self._board.find(other, caller.principal.id, agent.principal.id)
             except NotFound:
                 raise BadInput("a task that it refers to is not known", field="referenceTaskIds") from None
-        verb = verbs.Submit(
-            title=a2a_text.title_of(message, caller.principal.name),
-            to=agent.card.name,
-            description=a2a_text.description_of(message),
-            refs=tuple(p["url"] for p in message["parts"] if str(p.get("url", "")).startswith(("https:", "http:")))[
-                :50
-            ],
-            priority=3 if not agent.direct and not patient else 0,
-            key=None if key is None else f"a2a/{agent.card.name}/{key}",
-        )
-        new = self._submitting.prepared(caller, verb, agent.queue)
-        if key is not None:
-            new = replace(new, body_hash=a2a_text.hash_of(agent.card.name, message))
+        new = self._new(caller, agent, message, key, priority=3 if not agent.direct and not patient else 0)
         opening = _opening(agent, message, a2a_id)
         limits = self._desk.rules.limits
         started: Started | None = None
@@ -213,6 +202,36 @@ class A2A:
                 sha256 = self._desk.files.put(data)
                 self._desk.board.attach(started.seen.task_id, name, len(data), sha256, caller.stamp(), None)
         return started
+
+    def _new(
+        self, caller: Caller, agent: Agent, message: Mapping[str, Any], key: str | None, *, priority: int
+    ) -> NewTask:
+        title, description = a2a_text.title_of(message, caller.principal.name), a2a_text.description_of(message)
+        links = tuple(p["url"] for p in message["parts"] if str(p.get("url", "")).startswith(("https:", "http:")))[:50]
+        place = (caller.principal.id, agent.queue.project_id, priority)
+        alike = caller.principal, agent.queue
+        if key is None and not links and caller.run is None:
+            # What a plain message becomes is, but for its words, a matter of who sends it where.
+            kept = self._drafts.get(place)
+            if kept is not None and kept[0] == alike:
+                rules = self._desk.rules
+                return replace(
+                    kept[1], title=text.title(title, rules), description=text.description(description, rules)
+                )
+        verb = verbs.Submit(
+            title=title,
+            to=agent.card.name,
+            description=description,
+            refs=links,
+            priority=priority,
+            key=None if key is None else f"a2a/{agent.card.name}/{key}",
+        )
+        new = self._submitting.prepared(caller, verb, agent.queue)
+        if key is not None:
+            return replace(new, body_hash=a2a_text.hash_of(agent.card.name, message))
+        if not links and caller.run is None and len(self._drafts) < _MANY:
+            self._drafts[place] = (alike, new)
+        return new
 
     def _go_on(self, caller: Caller, agent: Agent, message: Mapping[str, Any]) -> Started:
         seen = self.find(caller, agent, str(message["taskId"]))

@@ -16,8 +16,8 @@ import orjson
 from taskfabric.boards.native import claim, judge
 from taskfabric.boards.native import submit as submitting
 from taskfabric.boards.native.board import NativeBoard
-from taskfabric.boards.native.insert import attach_rest, face_of
-from taskfabric.boards.native.names import Connection
+from taskfabric.boards.native.insert import Face, attach_rest, face_of
+from taskfabric.boards.native.names import Connection, Layout
 from taskfabric.boards.native.rows import as_signed
 from taskfabric.boards.native.settle import LET_GO
 from taskfabric.db.hot import Hot
@@ -94,6 +94,7 @@ j AS (INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, e
              jsonb_build_object('reason', %(reason)s::text) FROM c)
 SELECT CASE WHEN parent_id IS NOT NULL OR dependents > 0 THEN fabric_carry_end(id, 'ready') END FROM c
 """
+_FACES: Final = 100  # of a project that are remembered
 _SAID: Final = 8192  # characters of a note in a status, as the trigger cuts it
 _STATES: Final = {state.value: state for state in A2AState}
 
@@ -106,6 +107,7 @@ class NativeA2A:
         self._board = board
         self._names = board.names
         self._signal = signal
+        self._faces: dict[int, tuple[Layout, dict[tuple[object, ...], Face]]] = {}
 
     # -- beginnings ----------------------------------------------------------------------------------
 
@@ -147,8 +149,8 @@ class NativeA2A:
             submitting.within_quota(conn, [new], stamp, limits)
         parents = submitting.lock_parents(conn, [new], limits) if new.parent is not None else {}
         root, depth = parents[new.parent] if new.parent is not None else (None, 0)
-        face = face_of(conn, self._names, new, [], {})
         layout = self._names.layout(conn, new.project_id)
+        face = face_of(conn, self._names, new, [], self._faces_of(new.project_id, layout))
         column = layout.column_for(ColumnRole.WORKING)
         seconds = want.lease.total_seconds()
         row = {
@@ -232,6 +234,13 @@ class NativeA2A:
             claimed=Claimed(task=task, fence=Fence(task_id=task_id, epoch=1, token=token)),
             created=True,
         )
+
+    def _faces_of(self, project_id: int, layout: Layout) -> dict[tuple[object, ...], Face]:
+        """The faces that tasks of this project had, for as long as its layout is the same."""
+        kept = self._faces.get(project_id)
+        if kept is None or kept[0] is not layout or len(kept[1]) > _FACES:
+            kept = self._faces[project_id] = (layout, {})
+        return kept[1]
 
     def queue(self, new: NewTask, stamp: Stamp, limits: Limits, opening: Opening) -> Started:
         notify = [new.project_id] if not new.backlog and self._signal.may_notify(new.project_id) else []

@@ -15,6 +15,22 @@ log = logging.getLogger(__name__)
 _IDLE: Final = 30.0  # seconds after which a thread without work ends
 
 
+class Gate:
+    """At most so many threads at once inside its ``with``. (The library's semaphores are written in Python, and
+    cost a call as much as reading it does.)"""
+
+    def __init__(self, places: int) -> None:
+        self._free: SimpleQueue[None] = SimpleQueue()
+        for _ in range(places):
+            self._free.put(None)
+
+    def __enter__(self) -> None:
+        self._free.get()
+
+    def __exit__(self, *_: object) -> None:
+        self._free.put(None)
+
+
 class Crew:
     """At most ``most`` jobs at once; a job more is refused, not queued."""
 

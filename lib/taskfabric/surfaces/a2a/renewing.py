@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -32,6 +33,7 @@ class Held:
     trusted_until: float
     due: float
     why: str = ""  # why its run must end
+    ending: bool = False  # its run has ended, and what it says of the task changes it
 
     def stop(self, why: str) -> None:
         """Its run is to end; the first reason stays."""
@@ -49,6 +51,7 @@ class Renewing:
         self._wake = threading.Event()
         self._suspect: set[int] = set()  # tasks that somebody else has touched
         self._ended = False
+        self._sleeps_until = math.inf  # unless it is woken
         self._unsubscribe: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
 
@@ -84,8 +87,8 @@ class Renewing:
         )
         with self._lock:
             self._held[fence.task_id] = held
-            first = len(self._held) == 1
-        if first:
+            late = held.due < self._sleeps_until
+        if late:
             self._wake.set()
         return held
 
@@ -104,14 +107,16 @@ class Renewing:
     # ---------------------------------------------------------------- inside
 
     def _hear(self, change: Change) -> None:
-        if change.task_id in self._held:
-            self._suspect.add(change.task_id)
+        held = None if change.task_id is None else self._held.get(change.task_id)
+        if held is not None and not held.ending:
+            self._suspect.add(held.fence.task_id)
             self._wake.set()
 
     def _beat(self) -> None:
         while not self._ended:
             with self._lock:
                 due = min((held.due for held in self._held.values() if not held.why), default=None)
+                self._sleeps_until = math.inf if due is None else due
             self._wake.wait(None if due is None else max(0.0, due - time.monotonic()))
             self._wake.clear()
             time.sleep(_TICK)  # gathers what has changed: a run that streams changes its task all the time

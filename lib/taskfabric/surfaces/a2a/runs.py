@@ -43,7 +43,7 @@ from taskfabric.ports.board import NewFile
 from taskfabric.ports.runtime import DRAINED, Job, Result, Runtime
 from taskfabric.services import a2a_text, fleet_verbs, verbs
 from taskfabric.services.a2a import A2A, Agent, stamp_of
-from taskfabric.surfaces.a2a.crew import Crew
+from taskfabric.surfaces.a2a.crew import Crew, Gate
 from taskfabric.surfaces.a2a.progress import Streaming
 from taskfabric.surfaces.a2a.renewing import Held, Renewing
 from taskfabric.surfaces.a2a.spool import Spool
@@ -82,7 +82,7 @@ class Runs:
         self._make = make
         self._url = url
         self.crew = Crew(most=threads)
-        self.gate = threading.BoundedSemaphore(AGENTS - 1)
+        self.gate = Gate(AGENTS - 1)
         self._renewing = Renewing(house.board, house.signal)
         self.spool = None if spool is None else Spool(spool, self._offer)
         self._lock = threading.Lock()
@@ -237,6 +237,7 @@ class Runs:
         if isinstance(outcome, Waiting) and outcome.of_id is None:
             asked = self._house.credentials.principal(spell.claimed.task.on_behalf or spell.claimed.task.submitter_id)
             outcome = replace(outcome, of_id=None if asked is None else asked.id)
+        held.ending = True
         try:
             with self.gate:
                 task = self._house.board.settle(fence, outcome, stamp, files)

@@ -115,7 +115,7 @@ def read(raw: bytes, version: str | None, agent: str, *, depth: int) -> Call:
 
 def _json(raw: bytes) -> Any:
     try:
-        return json.loads(raw.decode(), object_pairs_hook=_object, parse_constant=_no_number)
+        return _DECODER.decode(raw.decode())
     except _Twice:
         raise WireError(sdk.InvalidParamsError("A name stands twice in one object")) from None
     except (ValueError, RecursionError):  # not UTF-8, not JSON, nested beyond reading
@@ -135,6 +135,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(word: str) -> float:
     raise ValueError(f"{word} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)
 
 
 def _check_tree(value: Any, depth: int) -> None:
