@@ -50,3 +50,27 @@ def _read(raw: bytes) -> object:
 def test_whatever_bytes_come_are_read_or_refused(raw: bytes) -> None:
     with pytest.raises(wire.WireError):
         wire.read(raw, "1.0", "helper", depth=32)
+
+
+_ODD = st.sampled_from(["", "a", "x" * 256, "x" * 257, "\0", "\ud800", "ä", 7, None, [], {}])
+_TEXTS = st.lists(st.fixed_dictionaries({"text": _ODD}, optional={"filename": _ODD}), max_size=3)
+_MESSAGE = st.fixed_dictionaries(
+    {"messageId": _ODD, "role": st.sampled_from(["ROLE_USER", "ROLE_AGENT", 1]), "parts": _TEXTS},
+    optional={"contextId": _ODD, "taskId": _ODD, "metadata": st.just({}), "other": _ODD},
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(_MESSAGE, st.booleans(), st.sampled_from(["1.0", "1.0.3", "1.1", None]))
+def test_a_plain_send_is_read_as_the_general_way_reads_it(message: dict[str, object], raw: bool, version: str) -> None:
+    def told(params: dict[str, object]) -> object:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+        sent = json.dumps(body, ensure_ascii=not raw).encode("utf-8", "surrogatepass")
+        try:
+            call = wire.read(sent, version, "a", depth=32)
+        except wire.WireError as refused:
+            return type(refused.error), refused.error.message, refused.id
+        said = wire.said(call)
+        return {k: v for k, v in said.items() if v}, call.params.configuration.return_immediately
+
+    assert told({"message": message}) == told({"message": message, "configuration": {}})
