@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final
 
 from fabric_keeper.rounds import Report
 from fabric_keeper.telling import Word, tell
-from taskfabric.domain.watch import Concern, Matter, Turn
+from taskfabric.domain.watch import REMINDERS, Concern, Matter, Turn
 from taskfabric.ports.fabric import Fabric
 from taskfabric.services import verbs
-
-LEVELS: Final = (90, 50, 25)  # per cent of the time that has passed
 
 
 def decide(concerns: Sequence[Concern], now: datetime, span: timedelta) -> list[Word]:
@@ -23,7 +20,7 @@ def decide(concerns: Sequence[Concern], now: datetime, span: timedelta) -> list[
     for concern in concerns:
         has_due = concern.due is not None and concern.due > concern.since
         whole = concern.due - concern.since if has_due and concern.due is not None else span
-        level = next((level for level in LEVELS if (now - concern.since) * 100 >= whole * level), None)
+        level = next((level for level in REMINDERS if (now - concern.since) * 100 >= whole * level), None)
         if level is not None and level > max(concern.told, default=0):
             words.append(Word(concern=concern, level=level))
     return words

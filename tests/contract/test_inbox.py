@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from taskfabric.domain.errors import BadInput, NotFound
+from taskfabric.domain.status import Status
 from taskfabric.ports.fabric import Fabric, Verb
 from taskfabric.services import verbs
 from tests.contract.acts import HOUR, NOON, ask, claim, fail, finish, look, refused, submit
@@ -97,6 +98,42 @@ def test_work_is_handed_to_another_human(noon: Household, alice: Fabric, bob: Fa
     assert alice.call(verbs.Delegate(task=mine.id, to="bob", note="you know how"))["kind"] == "work"
     assert kinds(bob) == [("work", str(mine.id))]
     assert look(bob, mine).queue == "bob"
+
+
+def test_a_question_is_passed_on_and_whoever_sent_the_task_reads_so(
+    noon: Household, alice: Fabric, bob: Fabric, kimi: Fabric
+) -> None:
+    task = ask(kimi, claim(kimi, submit(alice, to="kimi")))
+    assert alice.call(verbs.Delegate(task=task.id, to="bob", note="your tap"))["kind"] == "question"
+    assert kinds(bob) == [("question", str(task.id))]
+    assert kinds(alice) == []
+    words = [entry.text for entry in alice.call(verbs.Show(task=task.id)).entries]
+    assert "↪ alice passes this question on to bob: your tap" in words
+    assert bob.call(verbs.Answer(task=task.id, note="the left one")).status is Status.READY
+
+
+def test_a_question_is_passed_on_only_by_whom_it_is_for(
+    noon: Household, alice: Fabric, bob: Fabric, kimi: Fabric
+) -> None:
+    task = ask(kimi, claim(kimi, submit(alice, to="kimi")))
+    alice.call(verbs.Delegate(task=task.id, to="bob"))
+    assert refused(alice, verbs.Delegate(task=task.id, to="bob")) == "delegate"
+    alice.call(verbs.Answer(task=task.id, note="the left one"))
+    assert refused(alice, verbs.Delegate(task=task.id, to="bob")) == "delegate"
+
+
+def test_what_is_private_is_passed_on_to_nobody(noon: Household, alice: Fabric, kimi: Fabric) -> None:
+    task = submit(alice, to="kimi", label="private")
+    question = ask(kimi, claim(kimi, task))
+    assert refused(alice, verbs.Delegate(task=question.id, to="bob")) == "private"
+    alice.call(verbs.Answer(task=task.id, note="the left one"))
+    approval = asks(kimi, claim(kimi, task), level="confirm", action="home.light", args={"on": True})
+    assert refused(alice, verbs.Delegate(task=approval["task"], to="bob")) == "private"
+
+
+def test_a_child_of_what_is_private_is_private(alice: Fabric) -> None:
+    task = submit(alice, to="kimi", label="private")
+    assert submit(alice, to="kimi", parent=task.id, label="household").label == "private"
 
 
 def test_an_agent_has_no_inbox(noon: Household, kimi: Fabric) -> None:

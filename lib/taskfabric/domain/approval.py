@@ -154,11 +154,10 @@ class Approval:
         return next((d for d in self.deciders_at(now) if d.principal_id == principal_id), None)
 
     def deciders_at(self, now: datetime) -> tuple[Decider, ...]:
-        """Those who may decide it now; nobody decides what is secure for somebody who is on vacation."""
+        """Those who may decide it now; nobody decides for somebody else what is secure or private."""
+        personal = self.level is Level.SECURE or self.label == "private"
         return tuple(
-            d
-            for d in self.deciders
-            if (d.until is None or d.until > now) and not (d.how is How.DELEGATED and self.level is Level.SECURE)
+            d for d in self.deciders if (d.until is None or d.until > now) and not (d.how is How.DELEGATED and personal)
         )
 
     def expired_by(self, now: datetime) -> bool:

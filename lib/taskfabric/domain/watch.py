@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from taskfabric.domain.times import iso
+
+REMINDERS: Final = (90, 50, 25)  # per cent of the time that has passed, of a question as of an approval
 
 
 class Matter(StrEnum):

@@ -372,6 +372,7 @@ class Asking:
             "id": approval.id,
             "task": approval.gate_id,
             "for": approval.task_id,
+            "run": None if approval.task_epoch is None else f"{approval.task_id}@{approval.task_epoch}",
             "state": state.value,
             "allowed": state in YES and not approval.unusable(now),
             "action": approval.action,

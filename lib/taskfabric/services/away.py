@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, time
 from typing import Any
 
-from taskfabric.domain.approval import Approval, Decider, How
+from taskfabric.domain.approval import Approval, Decider, How, State
 from taskfabric.domain.availability import Availability, Part, compose, opening
 from taskfabric.domain.errors import BadInput, not_found
 from taskfabric.domain.letter import Quiet
@@ -109,7 +109,7 @@ class Humans:
     def _pass_on(self, caller: Caller, absence: Absence, now: datetime) -> None:
         """What is pending for him may be decided by the other as well."""
         me = caller.principal
-        for approval in self._desk.approvals.find(Look(decider_id=me.id, limit=1000)):
+        for approval in self._desk.approvals.find(Look(decider_id=me.id, states=(State.PENDING,), limit=1000)):
             decider = approval.decider(me.id, now)
             if decider is not None and decider.how is How.ASKED and not _asked_by(approval, absence.to_id):
                 self._desk.approvals.add_decider(approval.id, _in_place_of(me, absence, now), caller.stamp())

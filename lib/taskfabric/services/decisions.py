@@ -31,7 +31,7 @@ class Decisions:
         self._levels = Levels(desk)
         self._grants = Grants(desk, self._levels)
         self._answers: dict[type[Verb[Any]], Callable[[Caller, Any], Any]] = {}
-        notices = Notices(desk, upkeep)
+        self._notices = notices = Notices(desk, upkeep)
         self.humans: Final = Humans(desk, notices)
         self.sessions: Final = SignIn(desk)
         self._asking = Asking(desk, self._levels, self.humans, notices)
@@ -62,7 +62,7 @@ class Decisions:
 
     def _people(self) -> None:
         on, humans, sessions = self._on, self.humans, self.sessions
-        inboxes = Inboxes(self._desk, self._asking, humans)
+        inboxes = Inboxes(self._desk, self._asking, humans, self._notices)
         on(inbox_verbs.Inbox, inboxes.inbox)
         on(inbox_verbs.Snooze, inboxes.snooze)
         on(inbox_verbs.Delegate, inboxes.delegate)

@@ -20,6 +20,7 @@ from taskfabric.services.approvals import Asking
 from taskfabric.services.away import Humans
 from taskfabric.services.desk import Desk
 from taskfabric.services.looking import every
+from taskfabric.services.notices import Notices
 
 _MOST: Final = 1000  # approvals that one look reads
 _WAITS: Final = (Status.READY, Status.HELD, Status.WORKING, Status.WAITING, Status.DONE, Status.DEAD)
@@ -30,10 +31,11 @@ Item = dict[str, Any]
 class Inboxes:
     """The verbs inbox, snooze and delegate."""
 
-    def __init__(self, desk: Desk, asking: Asking, humans: Humans) -> None:
+    def __init__(self, desk: Desk, asking: Asking, humans: Humans, notices: Notices) -> None:
         self._desk = desk
         self._asking = asking
         self._humans = humans
+        self._notices = notices
 
     def inbox(self, caller: Caller, verb: inbox_verbs.Inbox) -> dict[str, Any]:
         """Oldest first. What was put off is left out unless it is asked for."""
@@ -119,7 +121,7 @@ class Inboxes:
             and task.flags & (Flag.NEEDS_INPUT | Flag.NEEDS_AUTH)
             and task.asked == me.name
         ):
-            return _shape("question", task, "an answer lets it go on", "it goes on waiting", ["answer"])
+            return _shape("question", task, "an answer lets it go on", "it goes on waiting", ["answer", "delegate"])
         if task.status is Status.DONE and me.id in (task.submitter_id,) and task.producer_id != me.id:
             return _shape("verify", task, "verified and closed", "it stays done and unverified", ["verify", "reject"])
         if task.status is Status.DONE and own and task.producer_id != me.id:
@@ -170,6 +172,8 @@ class Inboxes:
         if approval is not None and approval.state is State.PENDING:
             return self._pass_on(caller, verb, approval, other)
         task = self._desk.see(caller, verb.task)
+        if task.status is Status.WAITING and task.asked == caller.principal.name:
+            return self._ask_instead(caller, verb, task, other)
         return self._hand_over(caller, verb, task, other)
 
     def _pass_on(
@@ -184,6 +188,8 @@ class Inboxes:
             raise Refused("only whom it is for passes it on", next="leave it to him", rule="delegate")
         if approval.level >= Level.SECURE:
             raise Refused("what is secure is decided by whom it is for", next="decide it yourself", rule="secure")
+        if approval.label == "private":
+            raise Refused("what is private is decided by whom it is for", next="decide it yourself", rule="private")
         if other.id == approval.requester_id:
             raise Refused("who asks never approves", next="name somebody else", rule="requester")
         decider = Decider(
@@ -198,6 +204,20 @@ class Inboxes:
         subject = f"{caller.principal.name} passes on: {approval.action}{note}"
         self._asking.notify(approval, [decider], "approval", subject)
         return {"task": approval.gate_id, "to": other.name, "kind": "approval"}
+
+    def _ask_instead(self, caller: Caller, verb: inbox_verbs.Delegate, task: Task, other: Principal) -> dict[str, Any]:
+        """The question is for the other now. Whoever asked or sent the task reads so in its thread."""
+        policy.refuse_gate(self._desk, caller, task.id, "passing it on")
+        if task.label == "private":
+            raise Refused("what is private is answered by whom it is for", next="answer it yourself", rule="private")
+        if other.id in (task.holder_id, task.producer_id):
+            raise Refused("who asks never answers", next="name somebody else", rule="requester")
+        note = text.note(verb.note, self._desk.rules).strip()
+        words = f"↪ {caller.principal.name} passes this question on to {other.name}" + (f": {note}" if note else "")
+        self._desk.board.pass_on(task.id, other.id, words, caller.stamp())
+        subject = f"{caller.principal.name} passes on a question: {task.title}"
+        self._notices.write([other.id], subject, words, "question", task.id, now=False)
+        return {"task": task.id, "to": other.name, "kind": "question"}
 
     def _hand_over(self, caller: Caller, verb: inbox_verbs.Delegate, task: Task, other: Principal) -> dict[str, Any]:
         queue = self._desk.queue_of(task)

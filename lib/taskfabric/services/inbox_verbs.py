@@ -33,7 +33,7 @@ class Snooze(Verb[dict[str, Any]]):
 
 
 class Delegate(Verb[dict[str, Any]]):
-    """Another human may decide this as well; what is not an approval moves to his inbox."""
+    """Another human may decide this as well; a question is his to answer; other work moves to his inbox."""
 
     method: ClassVar[str] = "fabric.delegate"
     result = plain()

@@ -108,7 +108,7 @@ class Submitting:
             key_open=verb.key_scope == "open",
             body_hash=b"" if verb.key is None else body_hash(verb),
             trust=origin.trust,
-            label=origin.label,
+            label="private" if verb.label == "private" else origin.label,  # raised, never lowered
             on_behalf_id=origin.on_behalf_id,
         )
 

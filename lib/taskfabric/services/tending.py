@@ -9,6 +9,7 @@ from typing import Any, Final
 from taskfabric.domain.approval import Act, Approval, Decider, How
 from taskfabric.domain.errors import FabricError, Unavailable
 from taskfabric.domain.principal import Caller
+from taskfabric.domain.watch import REMINDERS
 from taskfabric.services import approval_verbs
 from taskfabric.services.approvals import FABRIC, Asking, escalates_at
 from taskfabric.services.desk import Desk
@@ -17,7 +18,6 @@ from taskfabric.services.upkeep import KEEPER
 
 log = logging.getLogger(__name__)
 
-MARKS: Final = (90, 50, 25)  # per cent of the time to expiry
 _MOST: Final = 500
 
 
@@ -65,7 +65,7 @@ class Tending:
             approval = self._asking.gate(approval)
             counts["gates"] += approval.gate_id is not None
         whole = approval.expires - approval.created
-        mark = next((mark for mark in MARKS if (now - approval.created) * 100 >= whole * mark), 0)
+        mark = next((mark for mark in REMINDERS if (now - approval.created) * 100 >= whole * mark), 0)
         if mark and self._desk.approvals.remind(approval.id, mark):
             deciders = approval.deciders_at(now)
             self._asking.notify(approval, deciders, "approval-reminder", f"still undecided: {approval.action}")

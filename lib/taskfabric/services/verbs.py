@@ -150,6 +150,7 @@ class Submit(Verb[Submitted]):
     key_scope: Literal["life", "open"] = "life"
     backlog: bool = False
     human_verify: bool = False
+    label: Literal["household", "private"] = "household"  # private: decided by whom it is for and nobody else
     notify: bool = False  # a letter to the submitter (for an agent, its human) when it has ended
 
 

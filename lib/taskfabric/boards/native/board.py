@@ -279,6 +279,9 @@ class NativeBoard:
     def answer(self, task_id: int, text: str, stamp: Stamp) -> Task:
         return self._change(lambda conn: judge.answer(conn, self.names, task_id, text, stamp))
 
+    def pass_on(self, task_id: int, to_id: int, text: str, stamp: Stamp) -> Task:
+        return self._change(lambda conn: arrange.pass_on(conn, self.names, task_id, to_id, text, stamp))
+
     def verify(self, task_id: int, note: str, stamp: Stamp) -> Task:
         return self._change(lambda conn: judge.verify(conn, self.names, task_id, note, stamp))
 

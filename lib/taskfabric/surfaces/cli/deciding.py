@@ -142,16 +142,22 @@ def _deny(ctx: Context, args: argparse.Namespace) -> int:
     return document(ctx, got, f"denied by {one_line(got['decided_by'])}; {one_line(got['requester'])} is told why")
 
 
+_PASSED_ON: Final = {
+    "approval": "may decide it as well, and that is marked",
+    "question": "is asked instead, and that is marked",
+    "work": "has it in his inbox now",
+}
+
+
 def _add_delegate(parser: Parser) -> None:
     parser.add_argument("ref", metavar="REF")
-    parser.add_argument("--to", metavar="HUMAN", required=True, help="who is to decide it, or to do it")
+    parser.add_argument("--to", metavar="HUMAN", required=True, help="who is to decide it, to answer it, or to do it")
     parser.add_argument("--note", metavar="N", help="what he should know")
 
 
 def _delegate(ctx: Context, args: argparse.Namespace) -> int:
     got: Shape = ctx.ask("delegate", task=args.ref, to=args.to, note=args.note)
-    said = "may decide it as well, and that is marked" if got["kind"] == "approval" else "has it in his inbox now"
-    return document(ctx, got, f"{one_line(got['to'])} {said}")
+    return document(ctx, got, f"{one_line(got['to'])} {_PASSED_ON[got['kind']]}")
 
 
 # -- away ----------------------------------------------------------------------
@@ -276,7 +282,7 @@ COMMANDS: Final = (
     ),
     Command(
         name="delegate",
-        help="Another human decides it, or does it; a delegated decision is marked.",
+        help="Another human decides it, answers it, or does it; what is delegated is marked.",
         add=_add_delegate,
         run=_delegate,
         examples=("fabric delegate 45 --to bob",),

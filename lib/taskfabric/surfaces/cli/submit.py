@@ -47,6 +47,11 @@ def add(parser: Parser) -> None:
     parser.add_argument("--reference", metavar="TEXT", help="a reference of your own")
     parser.add_argument("--backlog", action="store_true", default=None, help="into Backlog instead of Ready")
     parser.add_argument("--human-verify", action="store_true", default=None, help="only a human may close it")
+    parser.add_argument(
+        "--label",
+        choices=("household", "private"),
+        help="private: what it wants to do is decided by whom it is done for, and by nobody else",
+    )
     parser.add_argument("--notify", action="store_true", default=None, help="send me a letter when it has ended")
     parser.add_argument(
         "--wait",
@@ -80,6 +85,7 @@ def run(ctx: Context, args: argparse.Namespace) -> int:
         key_scope=args.key_scope,
         backlog=args.backlog,
         human_verify=args.human_verify,
+        label=args.label,
         notify=args.notify,
     )
     if not ctx.out.as_json:

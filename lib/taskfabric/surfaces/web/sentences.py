@@ -28,6 +28,7 @@ _WORDS: Final = {
     "edited": "changed its words",
     "moved": "moved the card",
     "shifted": "moved the card within its column",
+    "passed-on": "passed the question on",
     "transferred": "moved it to another queue",
     "commented": "said something",
     "attached": "attached a file",
