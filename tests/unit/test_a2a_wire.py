@@ -52,7 +52,7 @@ def test_whatever_bytes_come_are_read_or_refused(raw: bytes) -> None:
         wire.read(raw, "1.0", "helper", depth=32)
 
 
-_ODD = st.sampled_from(["", "a", "x" * 256, "x" * 257, "\0", "\ud800", "ä", 7, None, [], {}])
+_ODD: st.SearchStrategy[object] = st.sampled_from(["", "a", "x" * 256, "x" * 257, "\0", "\ud800", "ä", 7, None, [], {}])
 _TEXTS = st.lists(st.fixed_dictionaries({"text": _ODD}, optional={"filename": _ODD}), max_size=3)
 _MESSAGE = st.fixed_dictionaries(
     {"messageId": _ODD, "role": st.sampled_from(["ROLE_USER", "ROLE_AGENT", 1]), "parts": _TEXTS},
