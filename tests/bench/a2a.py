@@ -9,7 +9,8 @@ engine  the SDK's own engine with its in-memory store
 fabric  ours, on a real PostgreSQL, everything journaled; the agent does nothing
 
 A token is checked in each. CPU is that of this process; what PostgreSQL uses stands beside it. Then memory:
-1,000 tasks that wait for an answer, and 200 open streams, with the time that an agent card takes meanwhile.
+1,000 tasks that wait for an answer, and 200 open streams, with the time that an agent card takes meanwhile. Then 200
+sends at once while 50 readers follow the journal: none is lost, and how long they waited.
 """
 
 from __future__ import annotations
@@ -155,9 +156,17 @@ def guarded(app: ASGIApp) -> ASGIApp:
 
 async def ask(app: ASGIApp, path: str, token: str, body: dict[str, Any] | None) -> Any:
     """One call through ASGI; its JSON."""
+    pieces: list[bytes] = []
+    await call(app, path, token, body, pieces.append)
+    return json.loads(b"".join(pieces))
+
+
+async def call(
+    app: ASGIApp, path: str, token: str, body: dict[str, Any] | None, take: Callable[[bytes], None], query: bytes = b""
+) -> None:
+    """One call through ASGI; ``take`` gets its answer piece by piece."""
     raw = b"" if body is None else json.dumps(body).encode()
     sent = False
-    pieces: list[bytes] = []
 
     async def receive() -> Message:
         nonlocal sent
@@ -167,7 +176,7 @@ async def ask(app: ASGIApp, path: str, token: str, body: dict[str, Any] | None) 
         return {"type": "http.request", "body": raw, "more_body": False}
 
     async def send(message: Message) -> None:
-        pieces.append(message.get("body", b""))
+        take(message.get("body", b""))
 
     headers = [
         (b"host", b"localhost"),
@@ -184,14 +193,13 @@ async def ask(app: ASGIApp, path: str, token: str, body: dict[str, Any] | None) 
         "scheme": "http",
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query,
         "root_path": "",
         "headers": headers,
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),
     }
     await app(scope, receive, send)
-    return json.loads(b"".join(pieces))
 
 
 def send_of(text: str, *, method: str = "SendMessage") -> dict[str, Any]:
@@ -241,7 +249,7 @@ def fabric() -> Iterator[tuple[Any, Any, str]]:
         databases.start()
         held.callback(databases.close)
         database = held.enter_context(databases.database())
-        settings = load(env={}, home=home, overrides={"server.port": 0, "a2a.streams": 1000})
+        settings = load(env={}, home=home, overrides={"server.port": 0, "a2a.streams": 1000, "a2a.threads": 256})
         house = held.enter_context(contextlib.closing(build(settings, database.dsn, home=home, name="bench")))
         token = first_human(house, "alice")
         assert token is not None
@@ -332,6 +340,54 @@ async def crowd(app: Any, token: str) -> None:
     await asyncio.gather(*streams, return_exceptions=True)
 
 
+async def rush(app: Any, house: Any, token: str, senders: int = 200, readers: int = 50) -> None:
+    """All senders at once, while everybody reads the journal: nothing is lost, and how long each waited."""
+    heard = [bytearray() for _ in range(readers)]
+    streams = [asyncio.create_task(call(app, "/events", token, None, piece.extend, b"cursor=end")) for piece in heard]
+    await asyncio.sleep(0.5)
+    waits, cards = [], []
+
+    async def one() -> str:
+        began = time.perf_counter()
+        answer = await ask(app, "/agents/bench", token, send_of(TEXT))
+        waits.append(time.perf_counter() - began)
+        assert answer["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED", answer
+        return str(answer["result"]["task"]["id"])
+
+    sending = [asyncio.create_task(one()) for _ in range(senders)]
+    while not all(task.done() for task in sending):
+        began = time.perf_counter()
+        await ask(app, "/agents/bench/.well-known/agent-card.json", token, None)
+        cards.append(time.perf_counter() - began)
+        await asyncio.sleep(0.01)
+    ids = {task.result() for task in sending}
+    with house.database.connection() as conn:
+        row = conn.execute(
+            "SELECT array_agg(task_id) FROM a2a_tasks WHERE id = ANY (%s) AND state = 'TASK_STATE_COMPLETED'",
+            (list(ids),),
+        ).fetchone()
+    tasks = set(row[0])
+    assert len(ids) == len(tasks) == senders, (len(ids), len(tasks))
+    deadline = time.monotonic() + 30
+    while (least := min(finished(piece, tasks) for piece in heard)) < senders and time.monotonic() < deadline:
+        await asyncio.sleep(0.2)
+    for stream in streams:
+        stream.cancel()
+    await asyncio.gather(*streams, return_exceptions=True)
+    waits.sort()
+    print(
+        f"{senders} sends at once, {readers} readers of the journal: {len(tasks)} done; a reader heard {least} at least"
+    )
+    print(f"  waited {waits[len(waits) // 2] * 1000:.0f} ms in the middle, at most {waits[-1] * 1000:.0f} ms")
+    print(f"  card meanwhile: {statistics.median(cards) * 1000:.1f} ms, at most {max(cards) * 1000:.1f} ms")
+
+
+def finished(told: bytearray, tasks: set[int]) -> int:
+    """Of these tasks, how many a stream of the journal says are done."""
+    events = [json.loads(line[5:]) for line in told.split(b"\n") if line.startswith(b"data:")]
+    return len({event["task"] for event in events if event.get("kind") == "done"} & tasks)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=300)
@@ -343,6 +399,7 @@ def main() -> None:
         async with app.router.lifespan_context(app):
             await compare(given.calls, given.rounds, app, house, token)
             await crowd(app, token)
+            await rush(app, house, token)
 
     with fabric() as (app, house, token):
         uvloop.run(run(app, house, token))
