@@ -7,7 +7,21 @@ import threading
 import pytest
 
 from taskfabric.domain.errors import IllegalMove, NotFound, Refused
-from taskfabric.services.verbs import Ask, Claim, Done, Fail, FenceArg, Move, SetLimit, Show, Submit, Take, Verify, Wait
+from taskfabric.services.verbs import (
+    Ask,
+    Claim,
+    Done,
+    Fail,
+    FenceArg,
+    ListQueues,
+    Move,
+    SetLimit,
+    Show,
+    Submit,
+    Take,
+    Verify,
+    Wait,
+)
 from tests.contract.household import Household
 
 
@@ -21,7 +35,9 @@ def _filled(household: Household, number: int, *, to: str = "pool") -> list[int]
 
 
 def test_a_full_queue_gives_no_more_claims(household: Household) -> None:
-    household.fabric_as("alice").call(SetLimit(queue="pool", column="Work in progress", limit=2))
+    alice = household.fabric_as("alice")
+    alice.call(SetLimit(queue="pool", column="Work in progress", limit=2))
+    assert next(q.limits for q in alice.call(ListQueues()) if q.name == "pool") == {"Work in progress": 2}
     _filled(household, 4)
     kimi, qwen = household.fabric_as("kimi"), household.fabric_as("qwen")
     assert len(kimi.call(Claim(limit=10))) == 2

@@ -12,7 +12,7 @@ from taskfabric.services import verbs
 from taskfabric.services.sessions import SignIn
 from taskfabric.wiring import SYSTEM
 from tests.contract.acts import claim, only_here, refused, submit
-from tests.contract.approving import PIN, asked, at_the_door, with_pin
+from tests.contract.approving import PIN, asked, asks, at_the_door, stands, with_pin
 from tests.contract.household import Household
 
 pytestmark = only_here
@@ -144,6 +144,28 @@ def test_a_session_of_a_disabled_or_reset_account_is_worth_nothing(noon: Househo
     bob = door.sign_in(token_of(noon, "bob"), "Firefox")
     at_the_door(noon).call(verbs.DisableUser(name="bob"))
     assert door.caller(bob.secret) is None
+
+
+def test_a_lost_pin_is_forgotten_by_another_who_decides_and_opens_nothing_old(noon: Household, alice: Fabric) -> None:
+    with_pin(noon, "bob")
+    bob, kimi = noon.fabric_as("bob"), noon.fabric_as("kimi")
+    task = submit(bob, to="kimi")
+    approval = asks(kimi, claim(kimi, task))
+    with pytest.raises(NeedsHuman):
+        alice.call(verbs.ResetUser(name="bob", forget_pin=True))
+    assert stands(kimi, approval) == "pending"
+    reset = at_the_door(noon).call(verbs.ResetUser(name="bob", forget_pin=True))
+    assert (reset["withdrawn"], noon.credentials.has_pin(noon.people["bob"].id)) == (1, False)
+    assert stands(kimi, approval) == "withdrawn"
+    assert refused(at_the_door(noon, "bob"), verbs.Approve(task=approval["task"], seen=approval["hash"])) == "decided"
+    again = noon.with_token(reset["token"])
+    again.call(verbs.Answer(task=task.id, note="ask once more"))
+    assert asks(kimi, claim(kimi, task))["state"] == "pending"
+
+
+@pytest.mark.parametrize("name", ["alice", "kimi"])
+def test_nobody_forgets_his_own_pin_and_agents_have_none(noon: Household, name: str) -> None:
+    assert refused(at_the_door(noon), verbs.ResetUser(name=name, forget_pin=True)) == "self"
 
 
 def test_making_a_link_is_a_decision_and_for_another_it_is_an_administrator_s(noon: Household, alice: Fabric) -> None:

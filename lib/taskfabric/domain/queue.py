@@ -29,6 +29,7 @@ class Queue:
     human_verify: bool = False  # only a human closes what is done here
     unmapped: tuple[str, ...] = ()  # column roles for which no column was found
     counts: dict[str, int] | None = None  # by status, visible rows only
+    limits: dict[str, int] | None = None  # by column: how many cards it may hold
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -41,6 +42,7 @@ class Queue:
             "human_verify": self.human_verify,
             "unmapped": list(self.unmapped),
             "counts": self.counts,
+            "limits": self.limits,
         }
 
     @classmethod
@@ -55,4 +57,5 @@ class Queue:
             human_verify=shape["human_verify"],
             unmapped=tuple(shape["unmapped"]),
             counts=shape["counts"],
+            limits=shape["limits"],
         )

@@ -119,6 +119,9 @@ class Credentials(Protocol):
     def set_pin(self, principal_id: int, pin: str, stamp: Stamp) -> None:
         """Stored with scrypt."""
 
+    def forget_pin(self, principal_id: int, stamp: Stamp) -> None:
+        """There is no PIN any more, and no lock."""
+
     def check_pin(self, principal_id: int, pin: str) -> bool:
         """True for the right PIN. Five wrong ones lock it for 15 minutes: then raises Refused, also for the right."""
 

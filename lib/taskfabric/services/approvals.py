@@ -273,7 +273,7 @@ class Asking:
             task = self._desk.board.get(task_id, None)
             if task.status is not Status.WAITING or not task.flags & Flag.NEEDS_AUTH:
                 return
-            if approval.state is State.EXPIRED:
+            if approval.state in (State.EXPIRED, State.WITHDRAWN):
                 self._desk.board.comment(task_id, f"⏰ {said(approval)}; it goes on when a human answers", FABRIC)
             elif approval.decided_by is not None and not self._desk.approvals.is_pending(task_id):
                 self._desk.board.answer(task_id, said(approval), stamp)
@@ -328,6 +328,15 @@ class Asking:
         if approval.state is not State.PENDING:
             raise decided(approval)
         return self.shown(caller, self.over(approval, Act.WITHDRAW))
+
+    def withdraw_all(self, decider_id: int) -> int:
+        """Whatever is pending and could ever be decided by this person is withdrawn; how much that was."""
+        count = 0
+        while found := self._desk.approvals.find(Look(decider_id=decider_id, states=(State.PENDING,), limit=500)):
+            for approval in found:
+                self.over(approval, Act.WITHDRAW)
+            count += len(found)
+        return count
 
     def _asked_by(self, caller: Caller, approval_id: int) -> Approval:
         found = self._desk.approvals.get(approval_id)

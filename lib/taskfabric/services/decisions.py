@@ -37,6 +37,10 @@ class Decisions:
         self._asking = Asking(desk, self._levels, self.humans, notices)
         self.verdicts: Final = Verdicts(desk, self._asking, self._levels, self._grants)
 
+    def withdraw(self, person_id: int) -> int:
+        """Nothing pending is his to decide any more; how much that was."""
+        return self._asking.withdraw_all(person_id)
+
     def answers(self) -> Mapping[type[Verb[Any]], Callable[[Caller, Any], Any]]:
         """Who answers each of their verbs."""
         self._approvals()

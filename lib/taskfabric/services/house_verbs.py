@@ -91,12 +91,14 @@ class DisableUser(Verb[dict[str, Any]]):
 
 
 class ResetUser(Verb[dict[str, Any]]):
-    """Revoke all tokens of an account and make one new one."""
+    """Revoke all tokens of an account, end its sessions, and make one new token. ``forget_pin``: of another human whose
+    PIN is lost, that one, too; what he could decide is withdrawn, so that nobody decides it by the new token."""
 
     method: ClassVar[str] = "fabric.user.reset"
     result = plain()
 
     name: Word
+    forget_pin: bool = False
     pin: Text | None = Field(default=None, repr=False)
 
 

@@ -71,7 +71,11 @@ class Arranging:
         """Those that the caller may see or submit to, with the counts of the rows it may see."""
         counts = self._desk.board.count(Viewer.of(caller))
         return [
-            replace(queue, counts={s.value: n for s, n in counts.get(queue.project_id, {}).items()})
+            replace(
+                queue,
+                counts={s.value: n for s, n in counts.get(queue.project_id, {}).items()},
+                limits={c.title: c.task_limit for c in self._desk.projects.columns(queue.project_id) if c.task_limit},
+            )
             for queue in self._desk.projects.queues()
             if policy.sees_queue(self._desk, caller, queue)
         ]

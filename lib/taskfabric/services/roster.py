@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -20,8 +21,9 @@ _PIN_LENGTH: Final = range(6, 65)
 class Roster:
     """The verbs about accounts."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, withdraw: Callable[[int], int]) -> None:
         self._desk = desk
+        self._withdraw = withdraw  # what this person could decide; how much it was
 
     def add_user(self, caller: Caller, verb: verbs.AddUser) -> dict[str, Any]:
         """A human with an inbox of his name, who works in the default pool; the answer holds his first token."""
@@ -83,11 +85,19 @@ class Roster:
         return {"name": target.name, "active": verb.enable}
 
     def reset_user(self, caller: Caller, verb: verbs.ResetUser) -> dict[str, Any]:
-        """All tokens of the account are revoked, and there is one new one, in the answer."""
+        """All tokens of the account are revoked, its sessions end, and there is one new token, in the answer.
+
+        Who holds that may set the first PIN after a forgotten one: so nothing is left that it could decide."""
         policy.need_human(caller, "resetting an account", "admin")
         policy.need_unlimited(caller, "resetting an account")
         target = self._account(caller, verb.name)
         me = caller.principal
+        if verb.forget_pin and (target.id == me.id or not target.is_human):
+            raise Refused(
+                "another human's lost PIN is forgotten, never one's own",
+                next="ask another administrator; who knows the old one changes it with `fabric pin set`",
+                rule="self",
+            )
         if target.id != me.id and target.trust > Trust.SANDBOXED:
             policy.need_decision(self._desk, caller, verb.pin, f"a new token for {target.name}")
         else:
@@ -96,8 +106,12 @@ class Roster:
         via = Via.LOCAL if target.id == me.id and caller.via is Via.LOCAL else Via.TOKEN
         revoked = self._desk.credentials.revoke_all(target.id, caller.stamp())
         self._desk.inbox.sessions.end_all(target.id, caller.stamp())
+        withdrawn = 0
+        if verb.forget_pin:  # in this order: a reset that broke off is repeated as a whole
+            withdrawn = self._withdraw(target.id)
+            self._desk.credentials.forget_pin(target.id, caller.stamp())
         token, made = self._desk.credentials.create_token(target.id, name="reset", via=via, stamp=caller.stamp())
-        return {"name": target.name, "revoked": revoked, "token": token, "id": made.id}
+        return {"name": target.name, "revoked": revoked, "withdrawn": withdrawn, "token": token, "id": made.id}
 
     def _account(self, caller: Caller, name: str) -> Principal:
         """The account, if the caller may manage it: an administrator any, everybody himself and his own agents."""

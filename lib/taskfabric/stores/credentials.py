@@ -334,6 +334,17 @@ class PostgresCredentials:
             facts = {"name": was["username"], "principal": principal_id, "first": was["first"]}
             journal(conn, "pin-set", stamp, facts)
 
+    def forget_pin(self, principal_id: int, stamp: Stamp) -> None:
+        """A lock goes with it."""
+        with self._database.transaction() as conn:
+            done = conn.execute(
+                "UPDATE users SET pin_hash = NULL, pin_failures = 0, pin_locked_until = NULL WHERE id = %s",
+                (principal_id,),
+            )
+            if not done.rowcount:
+                raise not_found("user")
+            journal(conn, "pin-forgotten", stamp, {"principal": principal_id})
+
     def check_pin(self, principal_id: int, pin: str) -> bool:
         """True for the right PIN. Five wrong ones lock it for 15 minutes: then raises Refused, also for the right."""
         with self._database.transaction() as conn:

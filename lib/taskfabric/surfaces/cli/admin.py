@@ -109,7 +109,22 @@ def _show_or_set_rules(ctx: Context, args: argparse.Namespace) -> int:
 
 
 def _list_queues(ctx: Context, args: argparse.Namespace) -> int:
-    return table(ctx, ctx.ask("queue.list"), ["name", "kind", "owner", "counts"], stretch=3)
+    return table(ctx, ctx.ask("queue.list"), ["name", "kind", "owner", "counts", "limits"], stretch=3)
+
+
+def _add_limit(parser: Parser) -> None:
+    parser.add_argument("queue", metavar="QUEUE")
+    parser.add_argument("column", metavar="COLUMN")
+    parser.add_argument("limit", metavar="N", help="or none; a full Done stops the claims of its queue")
+
+
+def _set_limit(ctx: Context, args: argparse.Namespace) -> int:
+    if args.limit != "none" and not args.limit.isdecimal():
+        raise BadInput("a limit is a number of cards, or none", field="limit")
+    number = 0 if args.limit == "none" else int(args.limit)
+    got: Shape = ctx.ask("queue.limit", queue=args.queue, column=args.column, limit=number)
+    most = f"at most {got['limit']}" if got["limit"] else "as many as there are"
+    return document(ctx, got, f"{one_line(got['column'])} of {one_line(got['queue'])} holds {most}")
 
 
 def _add_member(parser: Parser) -> None:
@@ -193,6 +208,9 @@ def _disable_user(ctx: Context, args: argparse.Namespace) -> int:
 
 def _add_reset(parser: Parser) -> None:
     _name(parser)
+    parser.add_argument(
+        "--forget-pin", action="store_true", default=None, help="a lost PIN as well; what he could decide is withdrawn"
+    )
     _pin(parser)
 
 
@@ -200,8 +218,10 @@ def _reset_user(ctx: Context, args: argparse.Namespace) -> int:
     pin = secret("PIN") if args.pin else None
     here = ctx.home()
     kept = read(here / CREDENTIALS) or {}
-    shape: Shape = ctx.ask("user.reset", name=args.name, pin=pin)
+    shape: Shape = ctx.ask("user.reset", name=args.name, forget_pin=args.forget_pin, pin=pin)
     said = f"All tokens of {one_line(args.name)} are revoked."
+    if args.forget_pin:
+        said = f"{said} The PIN is forgotten, {shape['withdrawn']} approvals are withdrawn."
     if kept.get("token") == ctx.where.token and kept.get("user") == shape["name"]:
         # The local credential has reset itself: without its successor this machine would lock itself out.
         from taskfabric.surfaces.cli.start import write_private
@@ -229,6 +249,13 @@ COMMANDS: Final = (
         add=_add_rules,
         run=_show_or_set_rules,
         examples=("fabric queue rules pool", "fabric queue rules pool --needs-verified --no-score-check"),
+    ),
+    Command(
+        name="queue limit",
+        help="How many cards a column may hold before claims, and moves by hand into it, stop.",
+        add=_add_limit,
+        run=_set_limit,
+        examples=('fabric queue limit pool "Work in progress" 3', "fabric queue limit pool Done none"),
     ),
     Command(
         name="queue list",
@@ -270,6 +297,6 @@ COMMANDS: Final = (
         help="Revoke all tokens of an account and print one new one.",
         add=_add_reset,
         run=_reset_user,
-        examples=("fabric user reset bob --pin",),
+        examples=("fabric user reset bob --pin", "fabric user reset bob --pin --forget-pin"),
     ),
 )
