@@ -133,12 +133,16 @@ class StockGround(Ground):
         lists = self.kanboard.many(
             [say("getAllTasks", project_id=p, status_id=status) for p in sorted(self._first) for status in (0, 1)]
         )
-        cards = [int(card["id"]) for found in lists for card in found or []]
-        tags = [int(tag["id"]) for tag in self.locks.tags()]
-        self.kanboard.many(
-            [say("removeTask", task_id=card) for card in cards] + [say("removeTag", tag_id=tag) for tag in tags]
-        )
+        self._remove_cards(sorted((int(card["id"]) for found in lists for card in found or []), reverse=True))
+        self.kanboard.many([say("removeTag", tag_id=int(tag["id"])) for tag in self.locks.tags()])
         super().reset()
+
+    def _remove_cards(self, cards: list[int]) -> None:
+        """On our own board a card goes only after those that wait for it."""
+        while cards:
+            answers = self.kanboard.many([say("removeTask", task_id=card) for card in cards])
+            left = [card for card, gone in zip(cards, answers, strict=True) if gone is not True]
+            cards = left if len(left) < len(cards) else []
 
 
 class Server:

@@ -209,6 +209,8 @@ def test_metadata_are_texts_and_the_fabrics_own_are_only_read(api: BoardApi, pro
     assert api.call("getProjectMetadataByName", project, "zz") == ""
     assert api.call("removeProjectMetadata", project, "a")
     assert api.call("removeProjectMetadata", project, "a") is False
+    assert api.call("saveProjectMetadata", project, {"fabric.name": "x"}), "no queue: another fabric may be its client"
+    assert api.call("removeProjectMetadata", project, "fabric.name")
     inbox = api.call("getProjectByName", "alice")["id"]
     assert api.call("getProjectMetadataByName", inbox, "fabric.queue") == "inbox"
     assert api.call("saveProjectMetadata", inbox, {"fabric.queue": "pool"}) is False

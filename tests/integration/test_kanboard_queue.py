@@ -141,6 +141,16 @@ def test_the_fabrics_metadata_are_read_and_never_written(pool: Ground) -> None:
     assert pool.call("saveTaskMetadata", task, {"mine": "1"}, by="kimi") is True
 
 
+def test_what_a_client_called_as_the_fabric_does_is_not_shown_in_a_queue(pool: Ground) -> None:
+    elsewhere = pool.call("createProject", "elsewhere")
+    task = pool.call("createTask", "forged", elsewhere)
+    assert pool.call("saveTaskMetadata", task, {"fabric.verdict": "pass", "mine": "1"}) is True
+    assert pool.call("getTaskMetadata", task) == {"fabric.verdict": "pass", "mine": "1"}
+    assert pool.call("moveTaskToProject", task, pool.id) is True
+    shown = pool.call("getTaskMetadata", task)
+    assert (shown["mine"], "fabric.verdict" in shown) == ("1", False)
+
+
 def test_the_fabrics_comments_are_read_and_never_changed(pool: Ground) -> None:
     task = pool.claimed()
     [claimed] = pool.call("getAllComments", task)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from taskfabric.domain.errors import BadInput, Refused, not_found
@@ -294,22 +294,24 @@ class CardAnnex:
     def metadata(self, caller: Caller, task_id: int) -> dict[str, str]:
         """What clients saved, and in a queue what the fabric shows of lease, counters and provenance."""
         task = self._desk.see(caller, task_id)
-        shown = {} if self._desk.queue_of(task) is None else _facts(task)
-        return {**self._annex.metadata(task_id), **shown}
+        saved = self._annex.metadata(task_id)
+        if self._desk.queue_of(task) is None:
+            return saved
+        return {name: value for name, value in saved.items() if not _fabrics(name)} | _facts(task)
 
     def save_metadata(self, caller: Caller, task_id: int, values: Mapping[str, object]) -> bool:
         told = {name: _value(name, value) for name, value in values.items()}
-        for name in told:
-            self._not_fabrics(name, task_id)
+        self._not_fabrics(caller, told, task_id)
         self._annex.save_metadata(task_id, told, caller.stamp())
         return True
 
     def remove_metadata(self, caller: Caller, task_id: int, name: str) -> bool:
-        self._not_fabrics(name, task_id)
+        self._not_fabrics(caller, [name], task_id)
         return self._annex.remove_metadata(task_id, name, caller.stamp())
 
-    def _not_fabrics(self, name: str, task_id: int) -> None:
-        if name.strip().lower().startswith(FABRIC):
+    def _not_fabrics(self, caller: Caller, names: Iterable[str], task_id: int) -> None:
+        """Only a queue has words of the fabric; elsewhere they are a client's, be it another fabric on this board."""
+        if any(map(_fabrics, names)) and self._desk.queue_of(self._desk.see(caller, task_id)) is not None:
             raise Refused(
                 f"{FABRIC}* is what the fabric shows of a task, and is not written",
                 next="choose another name",
@@ -362,6 +364,10 @@ class CardAnnex:
 
     def remove_files(self, caller: Caller, task_id: int) -> bool:
         return all([self.remove_file(caller, i) for row in self.files(task_id) if isinstance(i := row["id"], int)])
+
+
+def _fabrics(name: str) -> bool:
+    return name.strip().lower().startswith(FABRIC)
 
 
 def _facts(task: Task) -> dict[str, str]:

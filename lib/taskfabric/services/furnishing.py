@@ -22,7 +22,7 @@ from taskfabric.services import policy, text
 from taskfabric.services.desk import Desk
 from taskfabric.services.projects import Arranging
 
-OURS: Final = "fabric."  # metadata so called are the fabric's own: shown, never set
+OURS: Final = "fabric."  # in a queue, metadata so called are the fabric's own: shown, never set
 _NAME: Final = 255  # characters of a name
 _CATEGORY: Final = 191
 _FACT: Final = 255  # characters of a metadata's name
@@ -218,15 +218,22 @@ class Furnishing:
 
     def put_metadata(self, caller: Caller, project_id: int, values: Mapping[str, str]) -> None:
         for name, value in values.items():
-            _fact(name)
+            self._fact(project_id, name)
             if len(value) > _VALUE:
                 raise BadInput(f"a metadata's value has at most {_VALUE} characters", field=name[:40])
         self._ports.dossiers.put_metadata(project_id, values, caller.stamp())
 
     def drop_metadata(self, caller: Caller, project_id: int, name: str) -> bool:
         """Whether there was one."""
-        _fact(name)
+        self._fact(project_id, name)
         return self._ports.dossiers.drop_metadata(project_id, name, caller.stamp())
+
+    def _fact(self, project_id: int, name: str) -> None:
+        text.plain(name, "name")
+        if not name or len(name) > _FACT:
+            raise BadInput(f"a metadata's name has 1 to {_FACT} characters", field="name")
+        if name.startswith(OURS) and self._desk.projects.queue(project_id) is not None:
+            raise Refused(f"metadata called {OURS}… are the fabric's own", next="choose another name", rule="reserved")
 
     # -- files ---------------------------------------------------------------------------------------
 
@@ -296,11 +303,3 @@ def _color(color_id: str | None) -> str | None:
     if color_id is not None and len(color_id) > 50:
         raise BadInput("that is no colour", field="color_id")
     return color_id
-
-
-def _fact(name: str) -> None:
-    text.plain(name, "name")
-    if not name or len(name) > _FACT:
-        raise BadInput(f"a metadata's name has 1 to {_FACT} characters", field="name")
-    if name.startswith(OURS):
-        raise Refused(f"metadata called {OURS}… are the fabric's own", next="choose another name", rule="reserved")

@@ -64,11 +64,8 @@ def adopt(
     values = {"project": project_id, "name": name, "kind": kind.value, "owner": owner_id}
     values |= {role.value: column_id for role, column_id in mapped.items()}
     conn.execute(_MARK, values)
-    conn.execute(
-        "INSERT INTO project_has_metadata VALUES (%s, 'fabric.queue', %s) ON CONFLICT (project_id, name)"
-        " DO UPDATE SET value = excluded.value",
-        (project_id, kind.value),
-    )
+    conn.execute("DELETE FROM project_has_metadata WHERE project_id = %s AND name LIKE 'fabric.%%'", (project_id,))
+    conn.execute("INSERT INTO project_has_metadata VALUES (%s, 'fabric.queue', %s)", (project_id, kind.value))
     if owner_id is not None:
         place = ProjectRole.MANAGER if kind is QueueKind.INBOX else ProjectRole.MEMBER
         layout.put_member(conn, project_id, owner_id, place)
