@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from taskfabric.domain.principal import Kind, Trust, Via
+from taskfabric.services import verbs
 from taskfabric.testing import TestServer
 from taskfabric.wiring import SYSTEM
 from tests.integration.calling import Exchange, exchange, message, shape
@@ -111,11 +112,31 @@ def test_a_foreign_task_is_like_one_that_does_not_exist(agents: Exchange, method
 
 
 def test_a_foreign_task_cannot_be_referred_to(agents: Exchange) -> None:
-    task = agents.send("hello")
-    for name, code in (("bob", -32602), ("alice", 0)):
-        said = {"message": message("hello", referenceTaskIds=[task["id"]])}
-        answer = agents.post(shape("SendMessage", said), name=name).json
-        assert answer.get("error", {}).get("code", 0) == code
+    """The same bytes as for one that does not exist, and nothing is left on the board."""
+    task, rows = agents.send("hello"), agents.rows()
+    foreign, unknown = (
+        agents.post(shape("SendMessage", {"message": message("hello", referenceTaskIds=[other])}), name="bob")
+        for other in (task["id"], "0e8c8c1e-1111-4222-8333-944455556666")
+    )
+    assert foreign.json["error"]["code"] == -32602
+    assert (foreign.status, foreign.body) == (unknown.status, unknown.body)
+    assert agents.rows() == rows
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_ones_own_task_that_a_message_refers_to_is_linked_on_the_board(agents: Exchange, queued: bool) -> None:
+    first = agents.send("hello")
+    if queued:
+        agents.served.fabric("alice").call(verbs.Pause(name="helper"))
+        agents.served.app.state.gateway.forget()
+    more = {"referenceTaskIds": [first["id"], first["id"]], "metadata": {"fabric/queue": True}}
+    params = {"message": message("go on", **more), "configuration": {"returnImmediately": queued}}
+    second = agents.call("SendMessage", params)["task"]
+    rows = agents.row(first["id"]), agents.row(second["id"])
+    with agents.served.house.database.connection() as conn:
+        found = conn.execute("SELECT link_id, task_id, opposite_task_id FROM task_has_links ORDER BY 2").fetchall()
+    assert [tuple(link) for link in found] == [(1, *rows), (1, *reversed(rows))]
+    assert (second["status"]["state"] == "TASK_STATE_SUBMITTED") is queued
 
 
 def test_a_context_belongs_to_its_owner(agents: Exchange) -> None:

@@ -29,6 +29,7 @@ class Opening:
     context: str
     agent_id: int
     message: Mapping[str, Any]  # with its taskId and contextId
+    related: tuple[int, ...] = ()  # the rows that it refers to: links of the card
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,13 +178,9 @@ class A2A:
         files = _files(message)
         if not agent.open.open and not patient:
             raise _busy(agent, agent.open.reason, agent.open.until)
-        for other in message.get("referenceTaskIds", ()):
-            try:
-                self._board.find(other, caller.principal.id, agent.principal.id)
-            except NotFound:
-                raise BadInput("a task that it refers to is not known", field="referenceTaskIds") from None
+        related = self._related(caller, agent, message)
         new = self._new(caller, agent, message, key, priority=3 if not agent.direct and not patient else 0)
-        opening = _opening(agent, message, a2a_id)
+        opening = _opening(agent, message, a2a_id, related)
         limits = self._desk.rules.limits
         started: Started | None = None
         if agent.direct and agent.open.open and new.hold is None:
@@ -232,6 +228,14 @@ class A2A:
         if not links and caller.run is None and len(self._drafts) < _MANY:
             self._drafts[place] = (alike, new)
         return new
+
+    def _related(self, caller: Caller, agent: Agent, message: Mapping[str, Any]) -> tuple[int, ...]:
+        """The rows that it refers to. Raises BadInput, alike for a foreign task and for one that is not there."""
+        try:
+            found = [self.find(caller, agent, other).task_id for other in message.get("referenceTaskIds", ())]
+        except NotFound:
+            raise BadInput("a task that it refers to is not known", field="referenceTaskIds") from None
+        return tuple(sorted(set(found)))
 
     def _go_on(self, caller: Caller, agent: Agent, message: Mapping[str, Any]) -> Started:
         seen = self.find(caller, agent, str(message["taskId"]))
@@ -345,12 +349,12 @@ def is_queued(seen: Seen) -> bool:
     return seen.status == Status.READY.value
 
 
-def _opening(agent: Agent, message: Mapping[str, Any], a2a_id: str) -> Opening:
+def _opening(agent: Agent, message: Mapping[str, Any], a2a_id: str, related: tuple[int, ...]) -> Opening:
     context = message.get("contextId") or str(uuid.uuid4())
     if len(context) > _LONGEST_ID:
         raise BadInput(f"a context's id has at most {_LONGEST_ID} characters", field="contextId")
     whole = {**message, "taskId": a2a_id, "contextId": context}
-    return Opening(id=a2a_id, context=context, agent_id=agent.principal.id, message=whole)
+    return Opening(id=a2a_id, context=context, agent_id=agent.principal.id, message=whole, related=related)
 
 
 def key_of(message: Mapping[str, Any]) -> str | None:

@@ -46,6 +46,12 @@ UNION ALL SELECT %(a2a)s, 2, at, 'status', jsonb_build_object('statusUpdate', js
     %(a2a)s::text, 'contextId', %(context)s::text, 'status',
     jsonb_build_object('state', 'TASK_STATE_SUBMITTED', 'timestamp', fabric_a2a_time(at)))) FROM t
 """
+_RELATE: Final = """
+INSERT INTO task_has_links (link_id, task_id, opposite_task_id)
+SELECT 1, l.here, l.there
+  FROM tasks o, LATERAL (VALUES (%(task)s::bigint, o.id), (o.id, %(task)s::bigint)) AS l(here, there)
+ WHERE o.id = ANY (%(others)s)
+"""
 _SEEN: Final = """v.id, v.task_id, v.owner_id, v.agent_id, v.context, v.state, v.seq, v.changed, v.current, v.follows,
  t.status, t.verdict"""
 _FIND: Final = f"""
@@ -117,7 +123,7 @@ class NativeA2A:
         def starting(conn: Connection) -> Started:
             return self._start(conn, new, stamp, limits, opening, holder, want, token)
 
-        if new.key is None and new.parent is None and stamp.kind is not Kind.AGENT:
+        if new.key is None and new.parent is None and not opening.related and stamp.kind is not Kind.AGENT:
             with self._db.connection() as conn:  # one statement, which is a transaction by itself
                 started = starting(conn)
         else:
@@ -193,6 +199,7 @@ class NativeA2A:
         task_id, at, now, until = got
         if new.parent is not None or new.key is not None:
             attach_rest(conn, new, task_id, [], face, stamp)
+        _relate(conn, task_id, opening)
         task = new_task(
             id=task_id,
             queue=face.queue,
@@ -251,6 +258,7 @@ class NativeA2A:
                 return Started(seen=self._of_task(conn, made.task.id, stamp.principal_id), claimed=None, created=False)
             values = {"task": made.task.id, "agent": opening.agent_id, **_who(stamp, opening)}
             conn.execute(_OPEN, values)
+            _relate(conn, made.task.id, opening)
             row = conn.execute("SELECT changed FROM a2a_tasks WHERE id = %s", (opening.id,)).fetchone()
             assert row is not None
             seen = _fresh(opening, made.task.id, stamp, A2AState.SUBMITTED, row[0], made.task.status.value)
@@ -414,6 +422,12 @@ class NativeA2A:
                 "SELECT id, seq, state, current FROM a2a_tasks WHERE id = ANY (%s)", (list(a2a_ids),)
             ).fetchall()
         return {id_: (seq, _STATES.get(state), current) for id_, seq, state, current in rows}
+
+
+def _relate(conn: Connection, task_id: int, opening: Opening) -> None:
+    """The card is linked with those that its message refers to."""
+    if opening.related:
+        conn.execute(_RELATE, {"task": task_id, "others": list(opening.related)})
 
 
 def _json(value: object) -> str:
