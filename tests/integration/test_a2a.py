@@ -58,6 +58,31 @@ def test_the_row_of_a_send_is_a_task_of_the_board_with_its_whole_story(agents: E
     ]
 
 
+def test_each_sender_of_plain_messages_is_the_origin_of_his_own(agents: Exchange) -> None:
+    """What a message becomes is remembered for its sender and its queue, and lent to nobody else."""
+    board = agents.served.house.board
+    for name in ("alice", "bob", "alice", "bob"):
+        task = board.get(agents.row(agents.send("hello there", name=name)["id"]), None)
+        assert (task.submitter, task.on_behalf, task.title) == (name, name, "hello there")
+
+
+def test_a_plain_message_follows_the_rules_that_its_queue_has_now(agents: Exchange) -> None:
+    """What a message became before counts only for as long as the queue's rules are the same."""
+    assert agents.send("hello there")["status"]["state"] == "TASK_STATE_COMPLETED"
+    house = agents.served.house
+    queue, alice = house.projects.queue("helper"), house.credentials.principal("alice")
+    assert queue is not None
+    assert alice is not None
+    stamp = Caller(principal=alice, via=Via.TOKEN).stamp()
+    for check, state in ((True, "TASK_STATE_SUBMITTED"), (False, "TASK_STATE_COMPLETED")):
+        house.projects.set_rules(queue.project_id, stamp, score_check=check, needs_verified=None, human_verify=None)
+        agents.served.app.state.gateway.forget()
+        answer = agents.call(
+            "SendMessage", {"message": message("hello"), "configuration": {"returnImmediately": check}}
+        )
+        assert answer["task"]["status"]["state"] == state
+
+
 def test_no_worker_can_take_what_the_server_runs(agents: Exchange) -> None:
     """G1: the row stands under a lease before the runtime starts."""
     task = agents.send("wait", at_once=True)
