@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from taskfabric.domain.errors import BadInput, NotFound
+from taskfabric.domain.errors import BadInput, IllegalMove, NotFound
 from taskfabric.domain.status import Status
+from taskfabric.domain.task import Task
 from taskfabric.ports.fabric import Fabric, Verb
 from taskfabric.services import verbs
 from tests.contract.acts import HOUR, NOON, ask, claim, fail, finish, look, refused, submit
@@ -134,6 +135,26 @@ def test_what_is_private_is_passed_on_to_nobody(noon: Household, alice: Fabric, 
 def test_a_child_of_what_is_private_is_private(alice: Fabric) -> None:
     task = submit(alice, to="kimi", label="private")
     assert submit(alice, to="kimi", parent=task.id, label="household").label == "private"
+
+
+def test_several_are_verified_each_by_itself(noon: Household, alice: Fabric, kimi: Fabric) -> None:
+    done = finish(kimi, claim(kimi, submit(alice, to="kimi")))
+    open_still = submit(alice, to="kimi")
+    verified, refusal = alice.call(verbs.VerifyMany(tasks=(done.id, open_still.id)))
+    assert isinstance(verified, Task)
+    assert verified.status is Status.VERIFIED
+    assert isinstance(refusal, IllegalMove)
+    with pytest.raises(BadInput):
+        alice.call(verbs.VerifyMany(tasks=(done.id, done.id)))
+
+
+def test_several_are_put_off_at_once_or_none_of_them(noon: Household, alice: Fabric) -> None:
+    first, second = submit(alice, to="alice"), submit(alice, to="alice")
+    with pytest.raises(NotFound):
+        alice.call(verbs.SnoozeMany(tasks=(first.id, 10**9), until=NOON + HOUR))
+    assert len(inbox(alice)) == 2
+    assert len(alice.call(verbs.SnoozeMany(tasks=(first.id, second.id), until=NOON + HOUR))) == 2
+    assert inbox(alice) == []
 
 
 def test_an_agent_has_no_inbox(noon: Household, kimi: Fabric) -> None:

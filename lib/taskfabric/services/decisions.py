@@ -69,6 +69,7 @@ class Decisions:
         inboxes = Inboxes(self._desk, self._asking, humans, self._notices)
         on(inbox_verbs.Inbox, inboxes.inbox)
         on(inbox_verbs.Snooze, inboxes.snooze)
+        on(inbox_verbs.SnoozeMany, inboxes.snooze_many)
         on(inbox_verbs.Delegate, inboxes.delegate)
         on(inbox_verbs.Vacation, humans.vacation)
         on(inbox_verbs.Me, humans.me)

@@ -168,6 +168,7 @@ class Hallway:
         deciding = Deciding(self._desk, self._decisions.verdicts.comment)
         on(verbs.Answer, deciding.answer)
         on(verbs.Verify, deciding.verify)
+        on(verbs.VerifyMany, deciding.verify_many)
         on(verbs.Reject, deciding.reject)
         on(verbs.Cancel, deciding.cancel)
         on(verbs.Redrive, deciding.redrive)

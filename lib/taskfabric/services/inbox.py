@@ -142,14 +142,20 @@ class Inboxes:
     # -- putting off -----------------------------------------------------------------------------------
 
     def snooze(self, caller: Caller, verb: inbox_verbs.Snooze) -> dict[str, Any]:
+        (receipt,) = self.snooze_many(caller, inbox_verbs.SnoozeMany(tasks=(verb.task,), until=verb.until))
+        return receipt
+
+    def snooze_many(self, caller: Caller, verb: inbox_verbs.SnoozeMany) -> list[dict[str, Any]]:
         policy.need_human(caller, "putting off", "inbox")
         until = text.instant(verb.until, "until")
         if until is not None and until <= self._desk.board.now():
             raise BadInput("put off until an instant in the future", field="until")
-        if not self._decides(caller, verb.task):
-            self._desk.see(caller, verb.task)
-        self._desk.inbox.away.snooze(caller.principal.id, verb.task, until)
-        return {"task": verb.task, "until": None if until is None else iso(until)}
+        for task in text.different(verb.tasks, "tasks"):
+            if not self._decides(caller, task):
+                self._desk.see(caller, task)
+        for task in verb.tasks:
+            self._desk.inbox.away.snooze(caller.principal.id, task, until)
+        return [{"task": task, "until": None if until is None else iso(until)} for task in verb.tasks]
 
     def _decides(self, caller: Caller, task_id: int) -> Approval | None:
         found = self._desk.approvals.of_task(task_id)

@@ -32,6 +32,16 @@ class Snooze(Verb[dict[str, Any]]):
     until: Instant | None = None
 
 
+class SnoozeMany(Verb[list[dict[str, Any]]]):
+    """As Snooze, for all of these or, when one of them is not there, for none."""
+
+    method: ClassVar[str] = "fabric.inbox.snooze_many"
+    result = plain()
+
+    tasks: Annotated[tuple[TaskId, ...], Field(min_length=1, max_length=100)]
+    until: Instant | None = None
+
+
 class Delegate(Verb[dict[str, Any]]):
     """Another human may decide this as well; a question is his to answer; other work moves to his inbox."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from taskfabric.domain.errors import BadInput, Refused, not_found
+from taskfabric.domain.errors import BadInput, FabricError, IllegalMove, NotFound, Refused, not_found
 from taskfabric.domain.principal import Caller
 from taskfabric.domain.status import Status
 from taskfabric.domain.target import checked_tier
@@ -46,6 +46,16 @@ class Deciding:
     def verify(self, caller: Caller, verb: verbs.Verify) -> Task:
         task = self._judged(caller, verb.task, "verifying")
         return self._desk.board.verify(task.id, text.note(verb.note, self._desk.rules), caller.stamp())
+
+    def verify_many(self, caller: Caller, verb: verbs.VerifyMany) -> list[Task | FabricError]:
+        """Each is judged by itself; what is refused keeps nothing back."""
+        ends: list[Task | FabricError] = []
+        for task in text.different(verb.tasks, "tasks"):
+            try:
+                ends.append(self.verify(caller, verbs.Verify(task=task, note=verb.note)))
+            except (Refused, NotFound, IllegalMove) as error:
+                ends.append(error)
+        return ends
 
     def reject(self, caller: Caller, verb: verbs.Reject) -> Task:
         task = self._judged(caller, verb.task, "rejecting")

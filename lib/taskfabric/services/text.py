@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 from unicodedata import category
@@ -117,3 +117,10 @@ def _sized(text: str, limit: int, field: str) -> str:
             limit=limit,
         )
     return text
+
+
+def different(numbers: Sequence[int], field: str) -> Sequence[int]:
+    """The numbers, each of them once. Raises BadInput."""
+    if len({*numbers}) < len(numbers):
+        raise BadInput("one of them is named twice", next="name each once", field=field)
+    return numbers

@@ -96,6 +96,7 @@ from taskfabric.services.inbox_verbs import RevokeSession as RevokeSession
 from taskfabric.services.inbox_verbs import SetMe as SetMe
 from taskfabric.services.inbox_verbs import SignInLink as SignInLink
 from taskfabric.services.inbox_verbs import Snooze as Snooze
+from taskfabric.services.inbox_verbs import SnoozeMany as SnoozeMany
 from taskfabric.services.inbox_verbs import Vacation as Vacation
 from taskfabric.services.keeper_verbs import Digest as Digest
 from taskfabric.services.keeper_verbs import Letters as Letters
@@ -275,13 +276,16 @@ class End(BaseModel):
     verdict: Literal["pass", "fail"] = "pass"
 
 
+_ENDS: Final = Codec[list[Task | FabricError]](
+    encode=lambda xs: [encode_end(x) for x in xs], decode=lambda xs: [decode_end(x) for x in xs]
+)
+
+
 class DoneMany(Verb[list[Task | FabricError]]):
     """Finish several tasks in one transaction; a lost lease is an element of the answer."""
 
     method: ClassVar[str] = "fabric.done_many"
-    result = Codec[list[Task | FabricError]](
-        encode=lambda xs: [encode_end(x) for x in xs], decode=lambda xs: [decode_end(x) for x in xs]
-    )
+    result = _ENDS
 
     ends: Annotated[tuple[End, ...], Field(min_length=1, max_length=100)]
 
@@ -305,6 +309,17 @@ class Verify(_Note):
     """The result is right: close it. Never by its producer."""
 
     method: ClassVar[str] = "fabric.verify"
+
+
+class VerifyMany(Verb[list[Task | FabricError]]):
+    """As Verify, for each of these by itself: the tasks as they then stand, and a refusal in the place of each that it
+    meets."""
+
+    method: ClassVar[str] = "fabric.verify_many"
+    result = _ENDS
+
+    tasks: Annotated[tuple[TaskId, ...], Field(min_length=1, max_length=100)]
+    note: Text = ""
 
 
 class Reject(_Note):

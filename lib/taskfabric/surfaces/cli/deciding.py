@@ -160,6 +160,20 @@ def _delegate(ctx: Context, args: argparse.Namespace) -> int:
     return document(ctx, got, f"{one_line(got['to'])} {_PASSED_ON[got['kind']]}")
 
 
+def _add_snooze(parser: Parser) -> None:
+    parser.add_argument("refs", metavar="REF", nargs="+")
+    when = parser.add_mutually_exclusive_group(required=True)
+    when.add_argument("--until", metavar="T", help="when you want to see it again")
+    when.add_argument("--off", action="store_true", help="back into the inbox now")
+
+
+def _snooze(ctx: Context, args: argparse.Namespace) -> int:
+    got: list[Shape] = ctx.ask("inbox.snooze_many", tasks=args.refs, until=ctx.when(args.until))
+    until = got[0]["until"]
+    said = "back in your inbox" if until is None else f"put off until {ctx.out.when(until, zone=True)}"
+    return document(ctx, got, f"{', '.join('#' + str(one['task']) for one in got)}: {said}")
+
+
 # -- away ----------------------------------------------------------------------
 
 
@@ -286,6 +300,13 @@ COMMANDS: Final = (
         add=_add_delegate,
         run=_delegate,
         examples=("fabric delegate 45 --to bob",),
+    ),
+    Command(
+        name="snooze",
+        help="Out of your inbox until then; nothing else changes, and what expires still does.",
+        add=_add_snooze,
+        run=_snooze,
+        examples=("fabric snooze 45 46 --until 'tomorrow 09:00'", "fabric snooze 45 --off"),
     ),
     Command(
         name="vacation",

@@ -29,7 +29,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "work": {"holder": ("claim", "take", "renew", "done", "park", "ask", "fail", "release")},
     "people": {
         "people": ("answer", "verify", "reject", "cancel", "redrive"),
-        "deciding": ("inbox", "approve", "deny", "delegate", "vacation", "request-approval"),
+        "deciding": ("inbox", "approve", "deny", "delegate", "snooze", "vacation", "request-approval"),
         "granting": ("grant", "policy", "session", "me"),
     },
     "agents": {"fleet": ("agents", "pause", "resume"), "worker": ("worker",), "a2a": ("a2a",)},

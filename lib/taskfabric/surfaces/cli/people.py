@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from taskfabric.surfaces.cli.command import Command, Context, Parser
+from taskfabric.surfaces.cli.command import Command, Context, Parser, Shape
 from taskfabric.surfaces.cli.holder import note_of
+from taskfabric.surfaces.cli.output import one_line
 from taskfabric.surfaces.cli.tasks import print_task
 
 
@@ -21,8 +22,26 @@ def _answer(ctx: Context, args: argparse.Namespace) -> int:
 
 
 def _verify(ctx: Context, args: argparse.Namespace) -> int:
-    task = ctx.ask("verify", task=args.ref, note=note_of(args))
+    if len(args.refs) > 1:
+        return _verify_many(ctx, args)
+    task = ctx.ask("verify", task=args.refs[0], note=note_of(args))
     return print_task(ctx, task, f"#{task['id']} is verified and closed")
+
+
+def _verify_many(ctx: Context, args: argparse.Namespace) -> int:
+    got: list[Shape] = ctx.ask("verify_many", tasks=args.refs, note=note_of(args))
+    failed = [one for one in got if one.keys() == {"error"}]
+    if ctx.out.as_json:
+        ctx.out.json(got)
+    else:
+        for ref, one in zip(args.refs, got, strict=True):
+            ctx.out.line(f"#{ref} " + (one_line(one["error"]["message"]) if one in failed else str(one["status"])))
+    return 5 if failed else 0
+
+
+def _add_verify(parser: Parser) -> None:
+    parser.add_argument("refs", metavar="REF", nargs="+", help="several are judged one by one")
+    parser.add_argument("--note", metavar="N", help="what you looked at; - reads standard input")
 
 
 def _reject(ctx: Context, args: argparse.Namespace) -> int:
@@ -51,9 +70,9 @@ COMMANDS: Final = (
     Command(
         name="verify",
         help="The result is right: close it. Never by whoever produced it.",
-        add=lambda parser: _add_noted("what you looked at", parser, required=False),
+        add=_add_verify,
         run=_verify,
-        examples=("fabric verify 12",),
+        examples=("fabric verify 12", "fabric verify 12 13 14"),
     ),
     Command(
         name="reject",
