@@ -126,6 +126,13 @@ def test_always_with_an_edit_grants_what_was_decided_and_not_what_was_asked(noon
     assert asks(kimi, args={"to": "the-landlord", "text": "hello"})["allowed"]
 
 
+def test_always_for_what_names_nobody_grants_nothing_towards_anybody(noon: Household, kimi: Fabric) -> None:
+    _, approval = asked(noon, args={"text": "please"})
+    approve(at_the_door(noon), approval, always=True)
+    assert asks(kimi, args=MAIL)["state"] == "pending"
+    assert asks(kimi, args={"text": "once more"})["allowed"]
+
+
 def test_a_grant_with_an_end_that_cannot_be_decides_nothing(noon: Household) -> None:
     _, approval = asked(noon)
     with pytest.raises(BadInput):

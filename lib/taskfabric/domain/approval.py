@@ -184,7 +184,7 @@ class Grant:
     agent: str
     agent_id: int
     action: str  # exactly this one, or a family: mail.*
-    recipient: str | None = None  # None = any
+    recipient: str | None = None  # None = any; "" = what names nobody
     created: datetime
     until: datetime
     revoked: datetime | None = None
@@ -194,7 +194,7 @@ class Grant:
         """True while it is in force and means this action of this agent towards this recipient."""
         if self.revoked is not None or now >= self.until or agent_id != self.agent_id:
             return False
-        if self.recipient is not None and (recipient is None or recipient.lower() != self.recipient.lower()):
+        if self.recipient is not None and (recipient or "").lower() != self.recipient.lower():
             return False
         return matches(self.action, action)
 

@@ -54,7 +54,7 @@ class Verdicts:
         proven = self._prove(caller, verb.pin, level, approval)
         made = self._decide(proven, approval, decider, Act.EDIT if edited else Act.APPROVE, args, level, verb.note)
         if end is not None:  # for what was decided, and not for what was asked
-            self._grants.make(proven, approval.requester_id, approval.action, facts_of(args).recipient, end)
+            self._grants.make(proven, approval.requester_id, approval.action, facts_of(args).recipient or "", end)
         return self._asking.shown(caller, made)
 
     def approve_many(self, caller: Caller, verb: approval_verbs.ApproveMany) -> list[dict[str, Any]]:
