@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from taskfabric.services.approval_verbs import RequestApproval
+from taskfabric.services.inbox_verbs import Me
 from taskfabric.services.verbs import Ask, Chunks, Done, Fail, FenceArg, Show, Submit, Take
 from taskfabric.testing import TestServer
 from taskfabric.wiring import sign_in_link
@@ -277,3 +278,21 @@ def test_an_address_that_is_none_is_a_page_for_people_and_json_for_programs(serv
 def test_a_board_that_is_none_says_how_a_project_becomes_one(alice: Surfer) -> None:
     shown = alice.get("/board/Household")
     assert (shown.status, "fabric adopt" in shown.text) == (404, True)
+
+
+def test_a_field_that_is_emptied_is_empty_and_an_empty_title_is_refused(served: Served, alice: Surfer) -> None:
+    task = served.fabric("alice").call(Submit(title="Words", description="many of them", to="alice")).task.id
+    form = {"task": str(task), "title": "Words", "description": ""}
+    assert alice.act("edit", **form).status == 200
+    assert served.fabric("alice").call(Show(task=task)).task.description == ""
+    assert alice.act("edit", **{**form, "title": " "}).status == 400
+    assert served.fabric("alice").call(Show(task=task)).task.title == "Words"
+
+
+def test_quiet_hours_that_are_emptied_are_over(served: Served, alice: Surfer) -> None:
+    hours = {"zone": "UTC", "quiet_begin": "22:00", "quiet_end": "07:00"}
+    assert alice.act("settings", **hours).status == 200
+    assert served.fabric("alice").call(Me())["quiet"] == {"begin": "22:00", "end": "07:00"}
+    assert alice.act("settings", **{**hours, "quiet_begin": ""}).status == 400
+    assert alice.act("settings", zone="UTC", quiet_begin="", quiet_end="").status == 200
+    assert served.fabric("alice").call(Me())["quiet"] is None

@@ -1,6 +1,7 @@
 """The forms of the pages: each one asks for one verb of the hallway, with its fields for the verb's arguments.
 
-Nothing is decided here. A field that is left empty is left out, so that the verb's own default holds.
+Nothing is decided here. A field that is left empty is left out, so that the verb's own default holds; where the page
+had put something into it, emptying it says so (``clears``).
 """
 
 from __future__ import annotations
@@ -85,6 +86,9 @@ class Act:
 
     verb: type[Verb[Any]]
     fields: Mapping[str, Convert] = field(default_factory=dict)
+    clears: Mapping[str, tuple[str, Any]] = field(
+        default_factory=dict
+    )  # field -> argument and value when it is emptied
     said: str = "Done."
     shows: bool = False  # the answer is shown once, on the page that asked
     opens: bool = False  # the task in the answer is shown next
@@ -119,6 +123,7 @@ ACTS: Final[Mapping[str, Act]] = {
         verb=verbs.EditTask,
         fields={"task": text, "title": text, "description": text, "priority": whole, "score": whole, "due": moment,
                 "clear_due": flag, "add_tags": words, "remove_tags": words},
+        clears={"title": ("title", ""), "description": ("description", "")},
         said="Changed.",
     ),
     "move": Act(
@@ -146,6 +151,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "settings": Act(
         verb=inbox_verbs.SetMe,
         fields={"zone": text, "quiet_begin": text, "quiet_end": text, "no_quiet": flag},
+        clears={"zone": ("zone", ""), "quiet_begin": ("no_quiet", True), "quiet_end": ("no_quiet", True)},
         said="Saved.",
     ),
     "pin": Act(verb=house_verbs.SetPin, fields={"pin": text, "old": text}, said="The PIN is set."),
@@ -195,6 +201,9 @@ def asked(act: Act, visit: Visit, form: Form) -> Verb[Any]:
         values = [value for value in form.all(name) if value.strip()]
         if values:
             given[name] = convert(values[0], reading)
+        elif form.all(name) and name in act.clears:
+            argument, value = act.clears[name]
+            given[argument] = value
     if act.verb is verbs.Comment and "text" not in given:
         given["text"] = ""
     return verb_of(act.verb, given)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -83,11 +83,14 @@ class BoardFeed:
 
     def look(self, visit: Visit) -> Iterator[Piece]:
         page = visit.fabric.call(Events(queue=self._queue, cursor=self._cursor, limit=_PAGE))
-        self._cursor = str(page.cursor)
+        cursor = str(page.cursor)
         changed = list(dict.fromkeys(e.task_id for e in page.events if e.task_id is not None))
         renewed = self._renewed() if not changed else []
-        if not changed and not renewed:
-            return
+        if changed or renewed:
+            yield from self._pieces(visit, changed, renewed, cursor)
+        self._cursor = cursor  # only now: what could not be read is read again
+
+    def _pieces(self, visit: Visit, changed: Sequence[int], renewed: Sequence[int], cursor: str) -> Iterator[Piece]:
         wall = visit.fabric.call(wanted(visit.query, self._queue, per_column=1000, tasks=changed or renewed))
         values = {"now": wall.view.now, "zone": visit.zone}
         missing = set(changed)
@@ -96,10 +99,10 @@ class BoardFeed:
                 missing.discard(task.id)
                 if self._is_news(task, task.id in changed):
                     card = self._looks.part("parts.html", "card", values, task, rank, wall.may_move)
-                    yield Piece(kind="card", data=card, id=self._cursor)
+                    yield Piece(kind="card", data=card, id=cursor)
         for task_id in missing:
             self._leases.pop(task_id, None)
-            yield Piece(kind="gone", data=str(task_id), id=self._cursor)
+            yield Piece(kind="gone", data=str(task_id), id=cursor)
         if changed:
             counts = visit.fabric.call(wanted(visit.query, self._queue, per_column=1)).view.columns
             yield Piece(kind="counts", data=orjson.dumps({str(c.id): c.total for c in counts}).decode())
@@ -130,8 +133,15 @@ class TaskFeed:
         self._after = after
 
     def look(self, visit: Visit) -> Iterator[Piece]:
+        before = self._epoch, self._after
+        try:
+            yield from self._pieces(visit)
+        except Exception:  # nothing of it was sent: all of it is read again
+            self._epoch, self._after = before
+            raise
+
+    def _pieces(self, visit: Visit) -> Iterator[Piece]:
         page = visit.fabric.call(Events(task=self._task, cursor=self._cursor, limit=_PAGE))
-        self._cursor = str(page.cursor)
         values = {"now": visit.now, "zone": visit.zone}
         yield from self._output(visit, values)
         for event in page.events:
@@ -142,6 +152,7 @@ class TaskFeed:
             self.rest = _SOON if task.lease_until is not None else _ANYWAY
             yield Piece(kind="face", data=self._looks.part("face.html", "face_of", values, task))
             yield Piece(kind="changed", data=task.status.value)
+        self._cursor = str(page.cursor)
 
     def _output(self, visit: Visit, values: Mapping[str, Any]) -> Iterator[Piece]:
         found = visit.fabric.call(ReadChunks(task=self._task, limit=1000))
