@@ -47,6 +47,8 @@ _FIELDS: Final = {
 }
 NOWHERE: Final = 900_001  # the number of nothing, on both sides
 # Instants, addresses and secrets; and counts that depend on what else happened there.
+HOURS: Final = frozenset({"time_estimated", "time_spent"})
+AUTHOR: Final = frozenset({"user_id", "username", "name", "email", "avatar_path"})
 VOLATILE: Final = frozenset(
     {
         *(

@@ -191,6 +191,7 @@ def test_a_body_is_everything_but_the_key() -> None:
         "backlog": True,
         "human_verify": True,
         "notify": True,
+        "label": "private",
     }
     assert set(changed) | {"key", "key_scope"} == set(verbs.Submit.model_fields)
     hashes = [body_hash(verbs.Submit(**{"title": "x", **{name: value}})) for name, value in changed.items()]
