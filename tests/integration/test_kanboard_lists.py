@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from taskfabric.boards.native.cards.kept import Kept
+from taskfabric.boards.native.cards.store import NativeFaces
+from taskfabric.boards.native.names import Names
 from tests.integration.board_api import BoardApi
 from tests.integration.cards import Ground, project, queue
 
@@ -76,6 +78,21 @@ def test_a_queues_lists_say_what_its_cards_say_through_everybodys_eyes(shared_ap
     assert _compared(ground) == 1
     assert _compared(ground, by="bob") == 1
     assert _compared(ground, by="kimi") == 2
+
+
+def test_nothing_is_kept_of_a_database_that_was_restored(ground: Ground) -> None:
+    house = ground.api.served.house
+    names = Names()
+    faces = NativeFaces(house.database, names, house.signal)
+    card = ground.create("as it is")
+    [(id_, text, _, _)] = faces.cards(ground.id, True, None)
+    with house.database.connection() as conn:
+        row = conn.execute("SELECT xmin FROM tasks WHERE id = %s", (card,)).fetchone()
+    assert row is not None
+    faces._kept[0].put(card, (row[0], None), b"of the copy before")
+    assert faces.cards(ground.id, True, None)[0].text == b"of the copy before"
+    names.forget()
+    assert [(one.id, one.text) for one in faces.cards(ground.id, True, None)] == [(id_, text)]
 
 
 def test_what_is_kept_of_another_version_counts_for_nothing() -> None:

@@ -159,17 +159,23 @@ class Database:
     def _take(self) -> Watched:
         if os.getpid() != self._pid:
             raise RuntimeError(f"the pool {self.name!r} was opened before the fork; open one in each process")
+        if (conn := self._living()) is not None:
+            return conn
+        me = object()
+        self._waiting.add(me)  # before the next look: whatever comes back after that goes to the pool
+        try:
+            return self._living() or self._from_pool()
+        finally:
+            self._waiting.discard(me)
+
+    def _living(self) -> Watched | None:
+        """One of those at hand; a dead one the pool replaces."""
         while (conn := self._at_hand()) is not None:
             if _alive(conn):
                 return conn
             conn.close()
             self._pool.putconn(conn)
-        me = object()
-        self._waiting.add(me)  # before the next look: whatever comes back after that goes to the pool
-        try:
-            return self._at_hand() or self._from_pool()
-        finally:
-            self._waiting.discard(me)
+        return None
 
     def _at_hand(self) -> Watched | None:
         try:

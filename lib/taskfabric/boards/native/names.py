@@ -100,6 +100,7 @@ class Names:
         self._lane_ids: dict[Lane, int] = {}
         self._known_lane = 0  # every committed lane up to this id is known
         self._news = 0  # how often the lanes were looked at
+        self.copies = 1  # of the database that there were: another after each restore
         self._served: dict[Want, Served] = {}
         self._missed = False
         self._layouts: dict[int, tuple[float, Layout]] = {}
@@ -211,6 +212,7 @@ class Names:
     def forget(self) -> None:
         """Nothing is remembered: the database is another one."""
         with self._lock:
+            self.copies += 1
             self._users.clear()
             self._lanes.clear()
             self._lane_ids.clear()

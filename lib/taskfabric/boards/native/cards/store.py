@@ -36,6 +36,7 @@ class NativeFaces:
         self._db = database
         self._names = names
         self._signal = signal
+        self._of_copy = 0  # of the database, whose cards are kept
         self._cards, self._drawn = Kept(), Kept()  # as lists have them, as boards have them
 
     # -- reading -------------------------------------------------------------------------------------
@@ -50,11 +51,11 @@ class NativeFaces:
 
     def cards(self, project_id: int, active: bool, viewer: Viewer | None) -> list[Card]:
         with self._db.connection() as conn:
-            return listing.cards(conn, self._cards, project_id, active, viewer)
+            return listing.cards(conn, self._kept[0], project_id, active, viewer)
 
     def board(self, project_id: int, viewer: Viewer | None) -> list[Row]:
         with self._db.connection() as conn:
-            return layout.board(conn, self._drawn, project_id, viewer)
+            return layout.board(conn, self._kept[1], project_id, viewer)
 
     def search(
         self, project_id: int, query: CardQuery, viewer: Viewer | None, me: int, now: datetime, zone: tzinfo
@@ -85,6 +86,13 @@ class NativeFaces:
                 (list(project_ids),),
             ).fetchall()
         return {row[0]: (row[1], row[2]) for row in found}
+
+    @property
+    def _kept(self) -> tuple[Kept, Kept]:
+        """What is kept of this copy of the database: after a restore the same version may be of another card."""
+        if self._of_copy != self._names.copies:
+            self._of_copy, self._cards, self._drawn = self._names.copies, Kept(), Kept()
+        return self._cards, self._drawn
 
     # -- writing -------------------------------------------------------------------------------------
 
