@@ -21,10 +21,8 @@ def inbox(visit: Visit) -> Page:
     """The reader's inbox; with ``?snoozed=1`` also what he has put off."""
     snoozed = visit.query.get("snoozed") == "1"
     found = visit.fabric.call(Inbox(snoozed=snoozed))
-    gated = {item["approval"]["for"] for item in found["items"] if item["approval"] is not None}
-    # A task that waits for an approval is shown once, as the approval.
-    kept = [item for item in found["items"] if item["kind"] != "question" or item["task"]["id"] not in gated]
-    shown = kept if visit.query.get("all") == "1" else kept[:_FIRST]
+    every = found["items"]
+    shown = every if visit.query.get("all") == "1" else every[:_FIRST]
     items = [_asked(visit, item) if item["kind"] == "question" else _with_preview(item) for item in shown]
     bulk = [item for item in items if _goes_with_others(item)]
     return Page(
@@ -32,8 +30,8 @@ def inbox(visit: Visit) -> Page:
         values={
             "title": "Inbox",
             "groups": [(root, list(of)) for root, of in groupby(items, key=lambda item: item["group"])],
-            "count": len(kept),
-            "more": len(kept) - len(items),
+            "count": len(every),
+            "more": len(every) - len(items),
             "bulk": bulk if len(bulk) > 1 else [],
             "away": found["away"],
             "snoozed": snoozed,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from taskfabric.domain.errors import FabricError, NotFound, Refused
 from taskfabric.domain.journal import Event
-from taskfabric.domain.status import Status
+from taskfabric.domain.status import FINISHED
 from taskfabric.domain.task import Kin, Task
 from taskfabric.services.approval_verbs import ShowApproval
 from taskfabric.services.fleet_verbs import ReadChunks
@@ -21,7 +21,6 @@ _ENDED: Final = {
     "done", "parked", "waiting", "asked", "failed", "dead", "released", "expired", "swept", "rejected", "cancelled",
     "moved", "declined", "drained",
 }  # fmt: skip
-_FINISHED: Final = (Status.DONE, Status.VERIFIED, Status.CANCELLED, Status.REJECTED, Status.DEAD, Status.RECORD)
 
 
 def task(visit: Visit, ref: str) -> Page:
@@ -44,7 +43,7 @@ def task(visit: Visit, ref: str) -> Page:
             "output": output,
             "runs": runs(journal.events),
             "tree": _family(visit, found),
-            "why": () if found.status in _FINISHED else visit.fabric.call(Why(task=number)).reasons,
+            "why": () if found.status in FINISHED else visit.fabric.call(Why(task=number)).reasons,
             "approval": approval_of(visit, number),
             "queues": [q.name for q in visit.fabric.call(ListQueues())],
             "humans": humans(visit),
