@@ -9,7 +9,7 @@ import pytest
 from taskfabric.ports.fabric import Fabric
 from taskfabric.services import verbs
 from tests.contract.acts import HOUR, NOON, said
-from tests.contract.approving import approve, asked, asks, at_the_door, keeper_of
+from tests.contract.approving import approve, asked, asks, at_the_door, keeper_of, with_pin
 from tests.contract.household import Household
 from tests.contract.test_letters import ALICE, Channel, channel, post, reach
 
@@ -32,6 +32,16 @@ def test_who_may_decide_gets_one_letter_that_says_what_and_until_when(
     assert "bank@example.org" in letter[0]
     assert f"fabric approve {approval['task']}" in letter[0]
     assert "expires: then nothing is done" in letter[0]
+
+
+def test_whose_pin_is_forgotten_has_a_letter_that_says_by_whom(
+    noon: Household, channel: Channel, reach: Callable[[str], None]
+) -> None:
+    reach(ALICE.replace("alice", "bob"))
+    with_pin(noon, "bob")
+    at_the_door(noon).call(verbs.ResetUser(name="bob", forget_pin=True))
+    post(noon)
+    assert channel.titles == ["alice has forgotten your PIN"]
 
 
 def test_asking_again_writes_no_second_letter(

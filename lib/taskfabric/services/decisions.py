@@ -37,9 +37,16 @@ class Decisions:
         self._asking = Asking(desk, self._levels, self.humans, notices)
         self.verdicts: Final = Verdicts(desk, self._asking, self._levels, self._grants)
 
-    def withdraw(self, person_id: int) -> int:
-        """Nothing pending is his to decide any more; how much that was."""
-        return self._asking.withdraw_all(person_id)
+    def withdraw(self, person_id: int, by: str) -> int:
+        """Nothing pending is his to decide any more, and a letter tells him so at once; how much that was."""
+        withdrawn = self._asking.withdraw_all(person_id)
+        words = (
+            f"{by} has forgotten your PIN: your sessions and tokens have ended, and {withdrawn} approvals that waited"
+            " for you are withdrawn. Who has your new token may set a PIN. If you did not ask for this, ask another"
+            " administrator to disable your account."
+        )
+        self._notices.write([person_id], f"{by} has forgotten your PIN", words, "pin-forgotten", None, now=True)
+        return withdrawn
 
     def answers(self) -> Mapping[type[Verb[Any]], Callable[[Caller, Any], Any]]:
         """Who answers each of their verbs."""

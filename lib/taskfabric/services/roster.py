@@ -21,9 +21,9 @@ _PIN_LENGTH: Final = range(6, 65)
 class Roster:
     """The verbs about accounts."""
 
-    def __init__(self, desk: Desk, withdraw: Callable[[int], int]) -> None:
+    def __init__(self, desk: Desk, withdraw: Callable[[int, str], int]) -> None:
         self._desk = desk
-        self._withdraw = withdraw  # what this person could decide; how much it was
+        self._withdraw = withdraw  # what this person could decide, told to him with who did it; how much it was
 
     def add_user(self, caller: Caller, verb: verbs.AddUser) -> dict[str, Any]:
         """A human with an inbox of his name, who works in the default pool; the answer holds his first token."""
@@ -108,7 +108,7 @@ class Roster:
         self._desk.inbox.sessions.end_all(target.id, caller.stamp())
         withdrawn = 0
         if verb.forget_pin:  # in this order: a reset that broke off is repeated as a whole
-            withdrawn = self._withdraw(target.id)
+            withdrawn = self._withdraw(target.id, me.name)
             self._desk.credentials.forget_pin(target.id, caller.stamp())
         token, made = self._desk.credentials.create_token(target.id, name="reset", via=via, stamp=caller.stamp())
         return {"name": target.name, "revoked": revoked, "withdrawn": withdrawn, "token": token, "id": made.id}
