@@ -88,6 +88,18 @@ def test_a_task_goes_from_submit_through_claim_and_done_to_verified(town: Town) 
     assert (shown["status"], shown["note"]) == ("verified", "all watered")
 
 
+def test_several_results_are_verified_and_a_refusal_says_which_and_what_to_do(town: Town) -> None:
+    finished, open_ = town.submitted(), town.submitted()
+    town.kimi("take", finished)
+    town.kimi("done", f"{finished}@1", "--note", "all watered")
+    said = town.alice("verify", finished, open_)
+    assert (said.code, said.out) == (town.alice("verify", open_).code, f"#{finished} verified\n")
+    assert said.code != 0
+    assert f"#{open_}: " in said.err
+    assert "next: " in said.err
+    assert town.alice.json("show", finished)["status"] == "verified"
+
+
 def test_every_command_prints_the_same_shape_of_a_task(town: Town) -> None:
     number = town.submitted()
     shapes = [town.alice.json("list")[0], town.alice.json("show", number), town.kimi.json("claim")]

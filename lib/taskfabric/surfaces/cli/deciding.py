@@ -12,6 +12,7 @@ from taskfabric.surfaces.cli.command import Command, Context, Parser, Shape
 from taskfabric.surfaces.cli.holder import note_of
 from taskfabric.surfaces.cli.output import clean, one_line
 from taskfabric.surfaces.cli.submit import read_text
+from taskfabric.surfaces.cli.tasks import receipts
 
 _WAITS: Final = 7  # exit code: a human must decide
 _NO: Final = 5
@@ -121,13 +122,7 @@ def _approve_many(ctx: Context, args: argparse.Namespace, found: list[Shape]) ->
             _face(ctx, approval)
     items = [{"task": ref, "seen": a["hash"]} for ref, a in zip(args.refs, found, strict=True)]
     got: list[Shape] = ctx.ask("approve_many", items=items, pin=secret("PIN") if args.pin else None)
-    failed = [one for one in got if "error" in one]
-    if ctx.out.as_json:
-        ctx.out.json(got)
-    else:
-        for one in got:
-            ctx.out.line(f"#{one['task']} " + (one_line(one["error"]["message"]) if "error" in one else one["state"]))
-    return _NO if failed else 0
+    return receipts(ctx, got, [(one["task"], one.get("error"), one.get("state")) for one in got])
 
 
 def _add_deny(parser: Parser) -> None:

@@ -7,8 +7,7 @@ from typing import Final
 
 from taskfabric.surfaces.cli.command import Command, Context, Parser, Shape
 from taskfabric.surfaces.cli.holder import note_of
-from taskfabric.surfaces.cli.output import one_line
-from taskfabric.surfaces.cli.tasks import print_task
+from taskfabric.surfaces.cli.tasks import print_task, receipts
 
 
 def _add_noted(what: str, parser: Parser, *, required: bool = True) -> None:
@@ -30,13 +29,9 @@ def _verify(ctx: Context, args: argparse.Namespace) -> int:
 
 def _verify_many(ctx: Context, args: argparse.Namespace) -> int:
     got: list[Shape] = ctx.ask("verify_many", tasks=args.refs, note=note_of(args))
-    failed = [one for one in got if one.keys() == {"error"}]
-    if ctx.out.as_json:
-        ctx.out.json(got)
-    else:
-        for ref, one in zip(args.refs, got, strict=True):
-            ctx.out.line(f"#{ref} " + (one_line(one["error"]["message"]) if one in failed else str(one["status"])))
-    return 5 if failed else 0
+    judged = zip(args.refs, got, strict=True)  # a task has an "error" of its own
+    lines = [(ref, one["error"] if one.keys() == {"error"} else None, one.get("status")) for ref, one in judged]
+    return receipts(ctx, got, lines)
 
 
 def _add_verify(parser: Parser) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import base64
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from taskfabric.domain.errors import BadInput
+from taskfabric.domain.errors import BadInput, from_json
 from taskfabric.surfaces.cli import render
 from taskfabric.surfaces.cli.command import Command, Context, Parser, Shape
 from taskfabric.surfaces.cli.submit import read_text
@@ -30,6 +31,25 @@ def print_task(ctx: Context, task: Shape, said: str = "") -> int:
     else:
         ctx.out.line(said or render.headline(ctx.out, task))
     return 0
+
+
+def receipts(ctx: Context, got: Sequence[Shape], lines: Iterable[tuple[object, Shape | None, object]]) -> int:
+    """What became of each of several, as a document, or a line each: its reference, its error or what is true of it
+    now. A refusal says on stderr what to do; the exit code is that of the first one."""
+    refused = []
+    for ref, wrong, said in lines:
+        if wrong is not None:
+            error = from_json(wrong)
+            error.message = f"#{ref}: {error.message}"
+            refused.append(error)
+        elif not ctx.out.as_json:
+            ctx.out.line(f"#{ref} {said}")
+    if ctx.out.as_json:
+        ctx.out.json(got)
+    else:
+        for error in refused:
+            ctx.out.error(error)
+    return refused[0].code if refused else 0
 
 
 def _add_edit(parser: Parser) -> None:
