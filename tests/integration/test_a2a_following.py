@@ -1,0 +1,115 @@
+"""Following over A2A what an agent in the server does: lists, and streams that go on where a reader was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskfabric.testing import TestDatabase, TestServer
+from tests.integration.calling import Exchange, exchange, message, shape
+from tests.integration.hiring import until
+
+
+@pytest.fixture(scope="module")
+def one_server(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
+    with server.database() as database, exchange(database.dsn, tmp_path_factory.mktemp("home")) as made:
+        yield made
+
+
+@pytest.fixture
+def agents(one_server: Exchange) -> Exchange:
+    one_server.clean()
+    return one_server
+
+
+# -- lists -----------------------------------------------------------------------------------------------
+
+
+def test_a_list_shows_the_newest_first_page_by_page(agents: Exchange) -> None:
+    ids = [agents.send(f"number {n}")["id"] for n in range(5)]
+    found: list[str] = []
+    token = ""
+    while True:
+        page = agents.call("ListTasks", {"pageSize": 2, "pageToken": token})
+        assert (page["pageSize"], page["totalSize"]) == (2, 5)
+        found += [task["id"] for task in page["tasks"]]
+        assert all("artifacts" not in task for task in page["tasks"])
+        token = page["nextPageToken"]
+        if not token:
+            break
+    assert found == ids[::-1]
+
+
+def test_a_list_can_be_narrowed(agents: Exchange) -> None:
+    one = agents.send("hello")
+    agents.send("ask why?")
+    assert agents.call("ListTasks", {"status": "TASK_STATE_INPUT_REQUIRED"})["totalSize"] == 1
+    assert agents.call("ListTasks", {"contextId": one["contextId"]})["totalSize"] == 1
+    assert agents.call("ListTasks", {"statusTimestampAfter": "2099-01-01T00:00:00Z"})["totalSize"] == 0
+    whole = agents.call("ListTasks", {"includeArtifacts": True, "historyLength": 0, "contextId": one["contextId"]})
+    assert whole["tasks"][0]["artifacts"] == one["artifacts"]
+    assert "history" not in whole["tasks"][0]
+
+
+# -- streams ---------------------------------------------------------------------------------------------
+
+
+def test_a_stream_tells_the_task_then_what_happens_and_ends_with_it(agents: Exchange) -> None:
+    with agents.stream("SendStreamingMessage", {"message": message("chunks one |two |three")}) as events:
+        got = list(events)
+    assert "task" in got[0][1]
+    updates = [body["artifactUpdate"] for _, body in got[1:] if "artifactUpdate" in body]
+    text = "".join(u["artifact"]["parts"][0]["text"] for u in updates if u.get("append") or u is updates[0])
+    assert text == "one two three"
+    assert got[-1][1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    numbers = [number for number, _ in got]
+    assert numbers == sorted(numbers)
+    task_id = got[0][1]["task"]["id"]
+    assert agents.get(task_id)["artifacts"][0]["parts"] == [{"text": "one two three"}]
+
+
+def test_a_reader_goes_on_where_it_was_cut_off(agents: Exchange) -> None:
+    with agents.stream("SendStreamingMessage", {"message": message("wait")}) as events:
+        number, first = next(events)
+        task_id = first["task"]["id"]
+    agents.gate.open.set()
+    agents.becomes(task_id, "COMPLETED")
+    with agents.stream("SubscribeToTask", {"id": task_id}, **{"Last-Event-ID": str(number)}) as events:
+        got = list(events)
+    assert [body.keys() for _, body in got] == [{"artifactUpdate"}, {"statusUpdate"}]
+    assert got[0][0] == number + 1
+
+
+def test_a_subscriber_sees_the_task_and_its_end(agents: Exchange) -> None:
+    task = agents.send("wait", at_once=True)
+    with agents.stream("SubscribeToTask", {"id": task["id"]}) as events:
+        assert next(events)[1]["task"]["id"] == task["id"]
+        agents.call("CancelTask", {"id": task["id"]})
+        assert [body["statusUpdate"]["status"]["state"] for _, body in events] == ["TASK_STATE_CANCELED"]
+    assert agents.code("SubscribeToTask", {"id": task["id"]}) == -32004
+
+
+def test_a_stream_ends_when_its_agent_asks_but_a_subscriber_waits_on(agents: Exchange) -> None:
+    with agents.stream("SendStreamingMessage", {"message": message("ask why?")}) as events:
+        got = list(events)
+    task_id = got[0][1]["task"]["id"]
+    with agents.stream("SubscribeToTask", {"id": task_id}) as events:
+        next(events)
+        agents.send("because", taskId=task_id)
+        states = [b["statusUpdate"]["status"]["state"] for _, b in events if "statusUpdate" in b]
+    assert states == ["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]
+
+
+def test_streams_of_one_principal_are_bounded(database: TestDatabase, tmp_path: Path) -> None:
+    with exchange(database.dsn, tmp_path, a2a__streams=1) as agents:
+        task = agents.send("wait", at_once=True)
+        with agents.stream("SubscribeToTask", {"id": task["id"]}) as events:
+            next(events)
+            answer = agents.post(shape("SubscribeToTask", {"id": task["id"]}))
+            assert answer.status == 503
+        with_room = until(
+            lambda: agents.post(shape("GetTask", {"id": task["id"]})).status == 200, what="other calls go on"
+        )
+        assert with_room
