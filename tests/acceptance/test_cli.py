@@ -95,7 +95,7 @@ def test_several_results_are_verified_and_a_refusal_says_which_and_what_to_do(to
     said = town.alice("verify", finished, open_)
     assert (said.code, said.out) == (town.alice("verify", open_).code, f"#{finished} verified\n")
     assert said.code != 0
-    assert f"#{open_}: " in said.err
+    assert f"#{open_} is ready" in said.err
     assert "next: " in said.err
     assert town.alice.json("show", finished)["status"] == "verified"
 

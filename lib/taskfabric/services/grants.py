@@ -55,9 +55,10 @@ class Grants:
         now = self._desk.board.now()
         end = now + self._levels.judged().grant_lasts if until is None else until
         if end <= now:
-            raise BadInput("a standing grant ends in the future", field="until")
+            raise BadInput("a standing grant ends in the future", next="name a later instant", field="until")
         if end > now + self._desk.rules.longest_park:
-            raise BadInput(f"a standing grant lasts at most {self._desk.rules.longest_park.days} days", field="until")
+            most = self._desk.rules.longest_park.days
+            raise BadInput(f"a standing grant lasts at most {most} days", next="name an earlier instant", field="until")
         return end
 
     def make(self, caller: Caller, agent_id: int, action: str, recipient: str | None, end: datetime) -> Grant:

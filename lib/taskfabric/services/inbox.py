@@ -149,7 +149,7 @@ class Inboxes:
         policy.need_human(caller, "putting off", "inbox")
         until = text.instant(verb.until, "until")
         if until is not None and until <= self._desk.board.now():
-            raise BadInput("put off until an instant in the future", field="until")
+            raise BadInput("it is put off until an instant in the future", next="name a later one", field="until")
         for task in text.different(verb.tasks, "tasks"):
             if not self._decides(caller, task):
                 self._desk.see(caller, task)

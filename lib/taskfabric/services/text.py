@@ -122,5 +122,6 @@ def _sized(text: str, limit: int, field: str) -> str:
 def different(numbers: Sequence[int], field: str) -> Sequence[int]:
     """The numbers, each of them once. Raises BadInput."""
     if len({*numbers}) < len(numbers):
-        raise BadInput("one of them is named twice", next="name each once", field=field)
+        twice = next(number for number in numbers if numbers.count(number) > 1)
+        raise BadInput(f"#{twice} is named twice", next="name each once", field=field)
     return numbers

@@ -120,7 +120,9 @@ def _add_limit(parser: Parser) -> None:
 
 def _set_limit(ctx: Context, args: argparse.Namespace) -> int:
     if args.limit != "none" and not args.limit.isdecimal():
-        raise BadInput("a limit is a number of cards, or none", field="limit")
+        raise BadInput(
+            f"{args.limit[:40]!r} is no number of cards", next='write digits, or "none" for no limit', field="limit"
+        )
     number = 0 if args.limit == "none" else int(args.limit)
     got: Shape = ctx.ask("queue.limit", queue=args.queue, column=args.column, limit=number)
     most = f"at most {got['limit']}" if got["limit"] else "as many as there are"

@@ -59,6 +59,8 @@ def _inbox(ctx: Context, args: argparse.Namespace) -> int:
         for item in shape["items"]
     ]
     out.table(rows, head=["ref", "what", "title", "from", "until", "since"], stretch=2)
+    if shape["snoozed"] and not args.all:
+        out.line(out.paint(f"{shape['snoozed']} put off: `fabric inbox --all` shows them", "dim"))
     return 0
 
 

@@ -40,7 +40,8 @@ def receipts(ctx: Context, got: Sequence[Shape], lines: Iterable[tuple[object, S
     for ref, wrong, said in lines:
         if wrong is not None:
             error = from_json(wrong)
-            error.message = f"#{ref}: {error.message}"
+            if not error.message.startswith(f"#{ref} "):
+                error.message = f"#{ref}: {error.message}"
             refused.append(error)
         elif not ctx.out.as_json:
             ctx.out.line(f"#{ref} {said}")
