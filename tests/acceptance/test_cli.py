@@ -189,6 +189,7 @@ def test_a_lost_lease_is_exit_code_4_and_its_late_result_is_still_kept(town: Tow
     for _ in range(2):
         assert refused(town.kimi("renew", f"{number}@1", "--json"), 4)["name"] == "lease-lost"
     assert refused(town.kimi("done", number, "--note", "too late", "--json"), 4)["name"] == "lease-lost"
+    town.served.caught_up()
     assert "late result kept of `kimi` · epoch 1: too late" in town.alice("log", number).out
     assert refused(town.kimi("renew", f"{number}@1", "--json"), 4)["name"] == "no-fence"
 
@@ -256,6 +257,7 @@ def test_the_log_tells_comments_and_events_in_order_and_a_line_each_for_programs
     town.alice("comment", number, "first words\nsecond line")
     town.kimi("claim")
     town.kimi("done", number, "--note", "finished")
+    town.served.caught_up()
     lines = [json.loads(line) for line in town.alice("log", number, "--json").out.splitlines()]
     assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
     assert {"comment", "event"} == {line["type"] for line in lines}

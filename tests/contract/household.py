@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -45,6 +44,7 @@ from taskfabric.stores.files import FileStore
 from taskfabric.testing import TestClock
 from taskfabric.wiring import SYSTEM, House, fleet, inbox, kanboard, pushing, upkeep
 from tests.contract.ground import Ground, Server, StockGround
+from tests.horizon import caught_up
 
 POOL: Final = "pool"
 _PATIENCE: Final = 20.0  # seconds before a test gives up; nothing here takes that long
@@ -234,12 +234,9 @@ class Household:
         return int(self.ground.rows("SELECT count(*) FROM tasks")[0][0])
 
     def caught_up(self) -> None:
-        """All that is committed now can be read in the journal: other tests on this database server have transactions,
-        too, and a reader stops before the oldest one."""
-        written = self.ground.rows("SELECT pg_current_xact_id()::text")[0][0]
-        deadline = time.monotonic() + _PATIENCE
-        while not self.ground.rows("SELECT pg_snapshot_xmin(pg_current_snapshot()) > %s::xid8", written)[0][0]:
-            assert time.monotonic() < deadline, "a transaction on this server does not end"
+        """All that is committed now can be read in the journal."""
+        with self.ground.database.connection() as conn:
+            caught_up(conn)
 
     @contextlib.contextmanager
     def late_event(self, task: Task) -> Iterator[None]:

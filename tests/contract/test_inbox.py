@@ -230,6 +230,7 @@ def test_a_denial_s_reason_is_told_to_who_asked_and_to_nobody_else(noon: Househo
     """G13"""
     task, approval = asked(noon)
     deny(at_the_door(noon), approval, "the party is a secret")
+    noon.caught_up()
     for stranger in (qwen, bob):
         with pytest.raises(NotFound):
             stranger.call(verbs.Show(task=task.id))

@@ -113,6 +113,7 @@ def test_a_made_up_fence_tells_nothing_about_a_task(household: Household) -> Non
 def test_no_list_count_search_or_event_shows_what_is_not_the_callers(household: Household) -> None:
     """G13"""
     hidden = submit(household.fabric_as("alice"), "the surprise party", to="alice")
+    household.caught_up()
     for name in ("bob", "kimi"):
         fabric = household.fabric_as(name)
         assert fabric.call(verbs.List(statuses=tuple(Status))) == []

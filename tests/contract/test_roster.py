@@ -165,6 +165,7 @@ def test_a_revoked_token_is_worth_nothing(household: Household) -> None:
 def test_no_list_shows_a_secret(household: Household) -> None:
     alice = household.fabric_as("alice")
     token = alice.call(verbs.CreateToken(name="kimi"))["token"]
+    household.caught_up()
     shown = str(alice.call(verbs.ListTokens())) + str(alice.call(verbs.Events(limit=1000)))
     assert token not in shown
     assert "pin" not in repr(verbs.SetPin(pin="471100", old="471101")).replace("SetPin", "")

@@ -22,6 +22,7 @@ from taskfabric.remote import RemoteFabric
 from taskfabric.settings import load
 from taskfabric.surfaces.app import configuration, create_app, listening
 from taskfabric.wiring import SYSTEM, House, build, first_human
+from tests.horizon import caught_up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,11 @@ class Served:
     def fabric(self, name: str, **options: Any) -> RemoteFabric:
         """A client in this one's name."""
         return RemoteFabric(self.url, self.tokens[name], **options)
+
+    def caught_up(self) -> None:
+        """All that is committed now can be read in the journal."""
+        with self.house.database.connection() as conn:
+            caught_up(conn)
 
     def rpc(self, body: object, *, name: str | None = "alice", headers: Mapping[str, str] | None = None) -> Reply:
         """POST a body to the endpoint: bytes as they are, anything else as JSON."""

@@ -50,6 +50,7 @@ def test_the_row_of_a_send_is_a_task_of_the_board_with_its_whole_story(agents: E
     assert (thread.task.queue, thread.task.status, thread.task.producer) == ("helper", "done", "helper")
     assert (thread.task.epoch, thread.task.attempts, thread.task.submitter) == (1, 1, "alice")
     assert [entry.kind for entry in thread.entries] == ["claimed", "note"]
+    agents.served.caught_up()
     events = agents.served.fabric("alice").call(verbs.Events(task=thread.task.id)).events
     assert [(event.kind, event.actor, event.seq) for event in events] == [
         ("submitted", "alice", 1),

@@ -372,6 +372,7 @@ def test_my_own_things_are_mine(api: BoardApi) -> None:
 
 def test_what_happened_is_told_to_those_who_may_see_it(api: BoardApi, project: int) -> None:
     task = api.call("createTask", title="for the stream", project_id=project)
+    api.served.caught_up()
     told = api.call("getProjectActivity", project)
     assert (told[0]["event_name"], told[0]["task_id"], told[0]["author"]) == ("task.create", task, "alice")
     assert api.call("getMyActivityStream", by="bob")[0]["task_id"] == task

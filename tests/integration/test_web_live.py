@@ -128,6 +128,7 @@ def test_signing_out_ends_the_streams(served: Served) -> None:
 def test_the_newest_events_come_first_and_older_ones_page_by_page(served: Served) -> None:
     fabric = served.fabric("bob")
     made = [fabric.call(Submit(title=f"number {n}", to="bob")).task.id for n in range(5)]
+    served.caught_up()
     page = fabric.call(RecentEvents(queue="bob", limit=3))
     assert [event.task_id for event in page.events] == made[:1:-1]
     assert page.older is not None
@@ -139,6 +140,7 @@ def test_depths_count_only_what_the_reader_may_see(served: Served) -> None:
     """G13."""
     carol = served.add_person("carol")
     served.fabric("bob").call(Submit(title="His", to="bob"))
+    served.caught_up()
     lines = {line["queue"]: line["points"] for line in served.fabric(carol).call(Depths(hours=2))}
     assert all(point["open"] == 0 for points in lines.values() for point in points)
     own = {line["queue"]: line["points"] for line in served.fabric("bob").call(Depths(hours=2))}

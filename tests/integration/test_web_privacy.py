@@ -38,6 +38,7 @@ def tasks(served: Served) -> list[int]:
     gate = served.fabric("kimi").call(
         RequestApproval(action="mail.send", args={"to": SECRET}, why=SECRET, fence=fence)
     )["task"]
+    served.caught_up()
     return [inbox, pool, gate]
 
 
