@@ -100,6 +100,14 @@ def test_several_results_are_verified_and_a_refusal_says_which_and_what_to_do(to
     assert town.alice.json("show", finished)["status"] == "verified"
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "~nobody-of-this-name/x", "/", "no/such/folder/x", "bad\0name"])
+def test_a_file_that_cannot_be_is_said_to_be_none(town: Town, name: str) -> None:
+    said = town.alice("export", name)
+    assert said.code in (1, 2, 5)
+    assert said.err.startswith("fabric: ")
+    assert "next: " in said.err
+
+
 def test_every_command_prints_the_same_shape_of_a_task(town: Town) -> None:
     number = town.submitted()
     shapes = [town.alice.json("list")[0], town.alice.json("show", number), town.kimi.json("claim")]

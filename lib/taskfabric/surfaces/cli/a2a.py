@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from taskfabric.domain.errors import BadInput, FabricError, Unavailable, WaitedOut
@@ -165,7 +164,7 @@ def _credential(ctx: Context, args: argparse.Namespace, url: str, *, named: bool
 
     if args.token_file:
         try:
-            secret = (ctx.cwd / Path(args.token_file).expanduser()).read_text(encoding="utf-8").strip()
+            secret = ctx.file(args.token_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
             raise BadInput(f"the credential cannot be read: {reason}", next="check --token-file") from error

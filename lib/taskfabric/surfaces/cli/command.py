@@ -62,10 +62,20 @@ class Context:
     def home(self, named: str | None = None) -> Path:
         """The home of the fabric that a command means: the one it names, else the one of this place."""
         if named:
-            return (self.cwd / Path(named).expanduser()).absolute()
+            return self.file(named).absolute()
         from taskfabric.surfaces.cli.where import home
 
         return home(self.env, self.cwd)
+
+    def file(self, named: str) -> Path:
+        """The file or folder that a word of the command line means. Raises BadInput for one that can be none."""
+        try:
+            path = self.cwd / Path(named).expanduser()
+        except RuntimeError:  # ~somebody who is nobody here
+            raise BadInput(f"{named[:200]!r} begins with nobody's home", next="write the whole path") from None
+        if "\0" in named or not path.name:
+            raise BadInput(f"{named[:200]!r} names no file", next="write its path")
+        return path
 
     def ask(self, method: str, **params: object) -> Any:
         """Ask the fabric; arguments that are None are left out."""

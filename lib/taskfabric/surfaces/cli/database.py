@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Final
 
 from taskfabric.domain.errors import BadInput, FabricError
@@ -87,7 +86,7 @@ def _backup(ctx: Context, args: argparse.Namespace) -> int:
     from taskfabric import wiring
     from taskfabric.settings import load
 
-    here, file = ctx.home(args.data), ctx.cwd / Path(args.file).expanduser()
+    here, file = ctx.home(args.data), ctx.file(args.file)
     ctx.out.progress("saving the database")
     size = wiring.backup(here, load(env=ctx.env, home=here), file)
     if ctx.out.as_json:
@@ -109,7 +108,7 @@ def _restore(ctx: Context, args: argparse.Namespace) -> int:
     from taskfabric import wiring
     from taskfabric.settings import load
 
-    here, file = ctx.home(args.data), ctx.cwd / Path(args.file).expanduser()
+    here, file = ctx.home(args.data), ctx.file(args.file)
     ctx.out.progress("restoring the database")
     done = wiring.restore(here, load(env=ctx.env, home=here), file, force=args.force)
     if ctx.out.as_json:

@@ -9,7 +9,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 from taskfabric.domain.errors import BadInput, FabricError
@@ -51,9 +50,11 @@ def _import(ctx: Context, args: argparse.Namespace) -> int:
 
 def _opened(ctx: Context, name: str) -> Any:
     try:
-        return (ctx.cwd / Path(name).expanduser()).open(encoding="utf-8")
+        return ctx.file(name).open(encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"{name} cannot be read: {error.strerror}", next="name the file of a `fabric export`") from None
+        raise BadInput(
+            f"{name[:200]} cannot be read: {error.strerror}", next="name the file of a `fabric export`"
+        ) from None
 
 
 def _of_file(file: Iterable[str]) -> tuple[str, Iterator[Record]]:
@@ -203,7 +204,7 @@ def _export(ctx: Context, args: argparse.Namespace) -> int:
         for line in _lines(ctx, pin):
             sys.stdout.write(line)
         return 0
-    target = ctx.cwd / Path(args.file).expanduser()
+    target = ctx.file(args.file)
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     count = 0
     try:
@@ -213,9 +214,12 @@ def _export(ctx: Context, args: argparse.Namespace) -> int:
                 count += 1
         draft.replace(target)
     except OSError as error:
-        raise FabricError(f"{target} cannot be written: {error.strerror}") from error
+        raise FabricError(
+            f"{str(target)[:200]} cannot be written: {error.strerror}", next="name another file, or free some space"
+        ) from error
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
     return document(ctx, {"file": str(target), "rows": count - 1}, f"{count - 1} rows are in {target}")
 
 
