@@ -116,9 +116,10 @@ def check(said: Said, argv: list[str], *, as_json: bool) -> None:
             assert shape["error"]["code"] == said.code
             assert said.err == ""
     elif said.code and not said.out:
-        first, *rest = said.err.splitlines()
-        assert first.startswith("fabric: ")
-        assert len(rest) <= 2, (argv, said)
+        assert said.err.startswith("fabric: ")
+        errors = said.err.removeprefix("fabric: ").split("\nfabric: ")
+        assert len(errors) == 1 or all(error.startswith("#") for error in errors)  # of several, each says which
+        assert all(len(error.splitlines()) <= 3 for error in errors), (argv, said)
         assert "\x1b" not in said.err
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from taskfabric.domain.errors import BadInput
-from taskfabric.surfaces.cli.output import Out, writing
+from taskfabric.surfaces.cli.output import Out, one_line, writing
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -157,7 +157,7 @@ class Parser(argparse.ArgumentParser):
             print(self.format_help(), end="", file=file)
 
     def error(self, message: str) -> NoReturn:
-        raise BadInput(message, next=f"`{self.prog} --help` shows how it is used")
+        raise BadInput(one_line(message), next=f"`{self.prog} --help` shows how it is used")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise HelpShown
