@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections import deque
@@ -10,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from taskfabric.domain.errors import FabricError, Unavailable
+from taskfabric.services import a2a_text
 from workers import clock
 
 log = logging.getLogger(__name__)
@@ -66,8 +66,8 @@ class Telling:
             self._wake()
 
     def artifact(self, update: Mapping[str, Any]) -> None:
-        """A piece of the result that is more than text, as a line of output."""
-        self.chunk(json.dumps(update, ensure_ascii=False) + "\n")
+        """A piece of the result that is more than text: its words are output."""
+        self.chunk(a2a_text.words_of(update))
 
     def touch(self) -> None:
         """Something moved."""

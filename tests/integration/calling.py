@@ -77,6 +77,12 @@ class Obeying:
                 for piece in rest.split("|"):
                     progress.chunk(piece)
                 return Result(outcome=Done(note=rest.replace("|", "")))
+            case "drip":
+                first, second = rest.split("|")
+                progress.chunk(first)
+                self._gate.open.wait(PATIENCE)
+                progress.chunk(second)
+                return Result(outcome=Done(note=first + second))
             case "wait":
                 opened = self._gate.open
                 while not opened.wait(0.02):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from taskfabric.ports.fabric import Fabric
+from taskfabric.services import verbs
 from taskfabric.testing import TestDatabase, TestServer
 from tests.integration.calling import Exchange, exchange, message, shape
 from tests.integration.hiring import until
@@ -68,6 +72,32 @@ def test_a_stream_tells_the_task_then_what_happens_and_ends_with_it(agents: Exch
     assert numbers == sorted(numbers)
     task_id = got[0][1]["task"]["id"]
     assert agents.get(task_id)["artifacts"][0]["parts"] == [{"text": "one two three"}]
+
+
+def test_what_is_streamed_is_output_that_people_see_and_a_comment_in_five_seconds(
+    database: TestDatabase, tmp_path: Path
+) -> None:
+    """The same as of a worker's run: pieces in the journal, on the card one line of them; none for a short run."""
+    with exchange(database.dsn, tmp_path) as agents:
+        alice = agents.served.fabric("alice")
+
+        def said(task: Any) -> list[str]:
+            entries = alice.call(verbs.Show(task=agents.row(task["id"]))).entries
+            return [entry.text for entry in entries if entry.kind == "said"]
+
+        short = agents.send("chunks one |two")
+        assert said(short) == []
+        task = agents.send("drip Ready, |steady.", at_once=True)
+        until(lambda: _output(alice, agents.row(task["id"])) == "Ready, ", what="the first piece is there")
+        database.clock.advance(timedelta(seconds=6))
+        agents.gate.open.set()
+        agents.becomes(task["id"], "COMPLETED")
+        assert _output(alice, agents.row(task["id"])) == "Ready, steady."
+        assert said(task) == ["💭 Ready, steady."]
+
+
+def _output(fabric: Fabric, number: int) -> str:
+    return "".join(chunk["text"] for chunk in fabric.call(verbs.ReadChunks(task=number))["chunks"])
 
 
 def test_a_reader_goes_on_where_it_was_cut_off(agents: Exchange) -> None:

@@ -171,6 +171,45 @@ def test_old_output_is_removed_by_whoever_writes_some(rig: Rig) -> None:
     assert [chunk.text for chunk in standing.chunks(old.task.id, 1, -1, 10)[1]] == ["new", "newer"]
 
 
+def test_what_a_run_says_is_one_comment_in_five_seconds_at_most(rig: Rig) -> None:
+    """Pieces of text stay in the journal; the card gets what was said since the last comment, of the text alone."""
+    standing, clock = PostgresStanding(rig.database), rig.test_database.clock
+    clock.set(NOON)
+    rig.submit()
+    got, me = rig.claimed("kimi"), rig.people["kimi"].principal_id
+
+    def say(n: int, text: str, stream: str = "out") -> list[str]:
+        standing.add_chunks(got.fence, me, [Chunk(n=n, stream=stream, text=text)])
+        entries = rig.board.thread(got.task.id, rig.viewer("kimi")).entries
+        return [entry.text for entry in entries if entry.kind == "said" and entry.author == "kimi"]
+
+    assert say(0, "One ") == []
+    clock.advance(timedelta(seconds=5))
+    assert say(1, "two ") == ["💭 One two "]
+    for n in range(2, 500):
+        clock.advance(timedelta(milliseconds=9))
+        assert len(say(n, f"{n} ")) == 1
+    clock.advance(timedelta(seconds=1))
+    assert len(say(500, "a trace", "trace")) == 1
+    assert say(501, "501")[1:] == [f"💭 {' '.join(map(str, range(2, 500)))} 501"]
+    clock.advance(timedelta(seconds=10))
+    assert len(say(502, " \n")) == 2  # nothing to read
+
+
+def test_a_long_run_comments_less_often_and_each_comment_is_bounded(rig: Rig) -> None:
+    standing, clock = PostgresStanding(rig.database), rig.test_database.clock
+    clock.set(NOON)
+    rig.submit()
+    got, me = rig.claimed("kimi"), rig.people["kimi"].principal_id
+    for n in range(600):
+        clock.advance(timedelta(minutes=1))
+        standing.add_chunks(got.fence, me, [Chunk(n=n, stream="out", text=f"{n} " * 2000)])
+    said = [entry.text for entry in rig.board.thread(got.task.id, rig.viewer("kimi")).entries if entry.kind == "said"]
+    assert 20 < len(said) < 100
+    assert max(map(len, said)) < 2100
+    assert all(text.startswith("💭 … ") for text in said)
+
+
 def test_what_a_provider_says_of_its_windows_counts_until_their_reset(rig: Rig, two: list[PostgresLedger]) -> None:
     now = rig.board.now()
     weekly = Learned(window="weekly", used=0.25, amount=100, reset=now + timedelta(days=2))

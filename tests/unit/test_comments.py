@@ -26,6 +26,7 @@ FULL = {
     LineKind.QUESTION: Line(kind=LineKind.QUESTION, agent="sam", text="Which of the two?"),
     LineKind.WAITING: Line(kind=LineKind.WAITING, number=2, text="first the drafts"),
     LineKind.ANSWER: Line(kind=LineKind.ANSWER, agent="sam", text="the second"),
+    LineKind.SAID: Line(kind=LineKind.SAID, text="First the drafts."),
     LineKind.NOTE: Line(kind=LineKind.NOTE, text="All **three** are in.\n\n- a\n- b"),
     LineKind.FAILED: Line(kind=LineKind.FAILED, number=2, of=3, text="no such file"),
     LineKind.DEAD: Line(kind=LineKind.DEAD, text="no such file"),
@@ -48,6 +49,7 @@ WRITTEN = {
     LineKind.QUESTION: "❓ `sam`: Which of the two?",
     LineKind.WAITING: "⏳ waiting for its children (2 open): first the drafts",
     LineKind.ANSWER: "💬 answered by `sam`: the second",
+    LineKind.SAID: "💭 First the drafts.",
     LineKind.NOTE: "✅ All **three** are in.\n\n- a\n- b",
     LineKind.FAILED: "❌ attempt 2/3: no such file",
     LineKind.DEAD: "☠ dead letter: no such file",
@@ -68,6 +70,7 @@ BARE = {
     "❓ Which of the two?": Line(kind=LineKind.QUESTION, text="Which of the two?"),
     "⏳ waiting for its children": Line(kind=LineKind.WAITING),
     "💬 answered": Line(kind=LineKind.ANSWER),
+    "💭": Line(kind=LineKind.SAID),
     "✅": Line(kind=LineKind.NOTE),
     "❌ attempt 1/1": Line(kind=LineKind.FAILED, number=1, of=1),
     "☠ dead letter": Line(kind=LineKind.DEAD),
@@ -102,6 +105,7 @@ def valid_lines() -> st.SearchStrategy[Line]:
     """Every line that can be made: for each kind its fields, the optional ones present or not, and any text."""
     build, kinds = st.builds, LineKind
     some_epoch, by = st.none() | epochs, agents
+    bare = (kinds.SAID, kinds.DEAD, kinds.HELD, kinds.RESUMED)
     plain = (kinds.RELEASED, kinds.ANSWER, kinds.REJECTED, kinds.CANCELLED, kinds.DECLINED, kinds.REDRIVEN)
     return st.one_of(
         build(
@@ -119,7 +123,7 @@ def valid_lines() -> st.SearchStrategy[Line]:
         build(Line, kind=st.just(kinds.PARKED), until=instants, text=texts),
         build(Line, kind=st.just(kinds.QUESTION), agent=by, text=texts),
         build(Line, kind=st.just(kinds.WAITING), number=st.none() | counts, text=texts),
-        build(Line, kind=st.sampled_from((kinds.NOTE, kinds.DEAD, kinds.HELD, kinds.RESUMED)), text=texts),
+        build(Line, kind=st.sampled_from((*bare, kinds.NOTE)), text=texts),
         build(Line, kind=st.just(kinds.FAILED), number=counts, of=counts, text=texts),
         build(Line, kind=st.sampled_from((kinds.EXPIRED, kinds.LATE)), agent=by, epoch=some_epoch, text=texts),
         build(Line, kind=st.sampled_from((kinds.VERIFIED, kinds.MOVED)), agent=names, text=texts),

@@ -53,11 +53,13 @@ def test_a_material_that_is_missing_says_why() -> None:
 
 
 def test_answers_and_rejections_are_told_and_the_fabrics_books_are_not() -> None:
-    thread = (entry("claimed by chat", "claimed"), entry("Blue.", "answer"), entry("Not good enough.", "rejected"))
+    books = entry("claimed by chat", "claimed"), entry("half of it", "said")
+    thread = (*books, entry("Blue.", "answer"), entry("Not good enough.", "rejected"))
     said = prompt.compose(job(thread=thread), budget=2000)
     assert "ada: Blue." in said
     assert "ada: Not good enough." in said
     assert "claimed" not in said
+    assert "half of it" not in said
 
 
 @given(

@@ -30,6 +30,7 @@ class LineKind(StrEnum):
     QUESTION = "question"
     WAITING = "waiting"  # on children
     ANSWER = "answer"
+    SAID = "said"  # by a run on its way, gathered
     NOTE = "note"  # the result
     FAILED = "failed"
     DEAD = "dead"
@@ -126,6 +127,7 @@ _FORMS: Final[dict[LineKind, _Form]] = {
     LineKind.QUESTION: _form("❓[ `{agent}`:]", tail=" "),  # the agent is the one asked
     LineKind.WAITING: _form("⏳ waiting for its children[ ({number} open)]"),
     LineKind.ANSWER: _form("💬 answered" + _BY),
+    LineKind.SAID: _form("💭", tail=" "),
     LineKind.NOTE: _form("✅", tail=" "),
     LineKind.FAILED: _form("❌ attempt {number}/{of}"),
     LineKind.DEAD: _form("☠ dead letter"),

@@ -63,7 +63,8 @@ class Standing(Protocol):
         """Those heard of in the last day, by agent and instance."""
 
     def add_chunks(self, fence: Fence, principal_id: int, chunks: Sequence[Chunk]) -> int:
-        """How many were new. Raises LeaseLost unless the caller holds the task by this fence."""
+        """How many were new; the card has a comment of what was said, at most one in five seconds. Raises LeaseLost
+        unless the caller holds the task by this fence."""
 
     def chunks(self, task_id: int, epoch: int | None, after: int, limit: int) -> tuple[int | None, list[Chunk]]:
         """The run's epoch (None = it said nothing) and its output after this number."""

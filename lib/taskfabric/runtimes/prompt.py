@@ -25,6 +25,7 @@ _BOOKS: Final = frozenset(
         LineKind.EXPIRED,
         LineKind.MOVED,
         LineKind.RESUMED,
+        LineKind.SAID,
     )
 )
 

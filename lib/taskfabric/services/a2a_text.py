@@ -48,6 +48,11 @@ def description_of(message: Mapping[str, Any]) -> str:
     return "\n\n".join(pieces)
 
 
+def words_of(update: Mapping[str, Any]) -> str:
+    """The same of an artifact, or of a piece of one."""
+    return description_of({"parts": update["artifact"].get("parts", ())})
+
+
 def _texts(message: Mapping[str, Any]) -> list[str]:
     return [part["text"] for part in message["parts"] if "text" in part]
 

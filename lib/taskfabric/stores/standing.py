@@ -42,6 +42,26 @@ SELECT %(task)s, %(epoch)s, c.n, c.stream, c.text
 ON CONFLICT DO NOTHING
 """
 _HOLDS: Final = "SELECT 1 AS one FROM tasks WHERE id = %s AND epoch = %s AND token = %s AND owner_id = %s"
+# What the run has said since its last comment is one comment more: five seconds after that at the earliest, and in a
+# long run less and less often.
+_SAY: Final = """
+WITH c AS (
+    INSERT INTO comments (task_id, user_id, kind, epoch, text)
+    SELECT t.id, t.owner_id, 'said', t.epoch,
+           CASE WHEN length(s.text) > 2000 THEN '… ' ELSE '' END || right(s.text, 2000)
+      FROM tasks t
+      CROSS JOIN LATERAL (SELECT max(m.date_creation) AS at FROM comments m
+                           WHERE m.task_id = t.id AND m.kind = 'said' AND m.epoch = t.epoch) AS last
+      CROSS JOIN LATERAL (SELECT string_agg(x.text, '' ORDER BY x.n) AS text FROM chunks x
+                           WHERE x.task_id = t.id AND x.epoch = t.epoch AND x.stream = 'out'
+                            AND (last.at IS NULL OR x.at > last.at)) AS s
+     WHERE t.id = %(task)s AND t.epoch = %(epoch)s
+       AND fabric_now() - coalesce(last.at, t.date_started)
+           >= greatest(interval '5 seconds', (fabric_now() - t.date_started) / 12)
+       AND s.text ~ '[^[:space:]]'
+    RETURNING task_id)
+INSERT INTO stock_dirty (task_id) SELECT s.task_id FROM stock_cards s JOIN c USING (task_id) ON CONFLICT DO NOTHING
+"""
 _PRUNE: Final = """
 DELETE FROM chunks WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM chunks WHERE at < fabric_now() - %s LIMIT 5000 FOR UPDATE SKIP LOCKED))
@@ -133,7 +153,8 @@ class PostgresStanding:
     # -- output --------------------------------------------------------------------------------------
 
     def add_chunks(self, fence: Fence, principal_id: int, chunks: Sequence[Chunk]) -> int:
-        """How many were new. Raises LeaseLost unless the caller holds the task by this fence."""
+        """How many were new; the card has a comment of what was said, at most one in five seconds. Raises LeaseLost
+        unless the caller holds the task by this fence."""
         token = fence.token - 2**64 if fence.token >= 2**63 else fence.token  # as the column holds it
         values = {
             "task": fence.task_id,
@@ -149,6 +170,8 @@ class PostgresStanding:
             written = conn.execute(_ADD, values).rowcount
             if written == 0 and one(conn, _HOLDS, (fence.task_id, fence.epoch, token, principal_id)) is None:
                 raise LeaseLost("this run does not hold the task any more", task=fence.task_id, epoch=fence.epoch)
+            if any(chunk.stream == "out" for chunk in chunks):
+                conn.execute(_SAY, values)
         self._prune()
         return written
 

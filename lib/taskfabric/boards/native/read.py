@@ -230,7 +230,7 @@ def line_of(
             return Line(kind=kind, agent=text, epoch=epoch)
         case LineKind.LATE:
             return Line(kind=kind, agent=author, epoch=epoch, text=text)
-        case LineKind.QUESTION | LineKind.NOTE | LineKind.DEAD | LineKind.HELD | LineKind.RESUMED:
+        case LineKind.QUESTION | LineKind.SAID | LineKind.NOTE | LineKind.DEAD | LineKind.HELD | LineKind.RESUMED:
             return Line(kind=kind, text=text)
         case _:
             return Line(kind=kind, agent=author, text=text)

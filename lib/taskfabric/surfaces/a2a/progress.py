@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from taskfabric.services import a2a_text
+
 _GATHER: Final = 0.25  # seconds between two pieces of text on a stream
 _KEPT: Final = 1 << 20  # characters of text that are streamed; the result has all
 
@@ -14,10 +16,19 @@ Update = Mapping[str, Any]
 
 
 class Streaming:
-    """The ``Progress`` of one run. ``tell`` writes artifact updates down, in order; it may take its time."""
+    """The ``Progress`` of one run. ``tell`` writes artifact updates down, in order, and ``say`` the words in them, each
+    with its number from 0; they may take their time."""
 
-    def __init__(self, tell: Callable[[list[Update]], None], *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        tell: Callable[[list[Update]], None],
+        say: Callable[[int, str], None],
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._tell = tell
+        self._say = say
+        self._pieces = 0
         self._now = now
         self._lock = threading.Lock()
         self._waiting = ""
@@ -43,7 +54,7 @@ class Streaming:
         with self._lock:
             self._flush()
             self._whole = True
-            self._tell([_own(update)])
+            self._write(_own(update), a2a_text.words_of(update))
 
     def touch(self) -> None:
         """Something moved."""
@@ -71,7 +82,13 @@ class Streaming:
         self._said.append(piece)
         self._length += len(piece)
         self._told = self._now()
-        self._tell([{"artifact": _text(piece), "append": not first, "lastChunk": False}])
+        self._write({"artifact": _text(piece), "append": not first, "lastChunk": False}, piece)
+
+    def _write(self, update: Update, words: str) -> None:
+        self._tell([update])
+        if words:
+            self._say(self._pieces, words)
+            self._pieces += 1
 
 
 def _text(text: str) -> dict[str, Any]:

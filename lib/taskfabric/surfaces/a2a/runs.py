@@ -145,7 +145,7 @@ class Runs:
     def _carry_out(self, spell: Spell, reservation: int | None) -> Task | None:
         """The task, if its run has finished it with a note and nothing else was told."""
         held = self._renewing.hold(spell.agent, spell.claimed.fence)
-        streaming = Streaming(lambda updates: self._tell(spell, updates))
+        streaming = Streaming(lambda updates: self._tell(spell, updates), lambda n, text: self._say(spell, n, text))
         result: Result | None = None
         try:
             result, files = self._ran(spell, held, streaming)
@@ -169,6 +169,15 @@ class Runs:
                 )
         except FabricError as error:
             log.warning("output not told task=%s reason=%s", spell.claimed.fence, error.message)
+
+    def _say(self, spell: Spell, n: int, text: str) -> None:
+        """The same for the task's output, as people see it."""
+        verb = fleet_verbs.Chunks(fence=verbs.FenceArg.of(spell.claimed.fence), chunks=((n, "out", text),))
+        try:
+            with self.gate:
+                self._house.hallway.call(spell.agent.caller, verb)
+        except FabricError as error:
+            log.warning("output not kept task=%s reason=%s", spell.claimed.fence, error.message)
 
     def _ran(self, spell: Spell, held: Held, streaming: Streaming) -> tuple[Result, list[NewFile]]:
         card = spell.agent.card
@@ -300,7 +309,7 @@ class Runs:
             agent=agent, claimed=Claimed(task=task, fence=fence), a2a_id=a2a_id, context=context, message=whole
         )
         held = Held(fence=fence, stamp=agent.stamp, length=0.0, trusted_until=0.0, due=0.0)
-        result, _ = self._ran(spell, held, Streaming(lambda updates: None))
+        result, _ = self._ran(spell, held, Streaming(lambda updates: None, lambda n, text: None))
         if not isinstance(result.outcome, Done) or result.reply is not None:
             raise Unavailable(f"{agent.card.name} has no answer while the board is away")
         note = _sound(result.outcome.note)[:_NOTE].strip()
