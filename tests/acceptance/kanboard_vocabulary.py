@@ -46,21 +46,14 @@ _FIELDS: Final = {
     "recurrence_child": Sort.TASK,
 }
 NOWHERE: Final = 900_001  # the number of nothing, on both sides
-# Instants, addresses and secrets; and counts that depend on what else happened there.
+# Addresses and secrets; and counts that depend on what else happened there.
 HOURS: Final = frozenset({"time_estimated", "time_spent"})
 AUTHOR: Final = frozenset({"user_id", "username", "name", "email", "avatar_path"})
+# Of instants it is compared whether there is one: no two clocks agree.
+INSTANTS: Final = frozenset({"date_creation", "date_modification", "date_moved", "date_completed", "date_started"})
 VOLATILE: Final = frozenset(
     {
-        *(
-            "date_creation",
-            "date_modification",
-            "date_moved",
-            "date_completed",
-            "date",
-            "last_modified",
-            "url",
-            "token",
-        ),
+        *("date", "last_modified", "url", "token"),
         *("is_everybody_allowed", "default_swimlane", "show_default_swimlane"),  # by the database that Kanboard has
         "is_draggable",  # nobody drags with the app token there
         *("etag", "path", "password", "timezone", "event_content", "changed_on", "changed_by", "nb_users"),

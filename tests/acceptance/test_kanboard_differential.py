@@ -30,6 +30,7 @@ from tests.acceptance.kanboard_vocabulary import (
     AUTHOR,
     CALLS,
     HOURS,
+    INSTANTS,
     NOWHERE,
     VOLATILE,
     Argument,
@@ -253,6 +254,8 @@ def machine(sides: Sides) -> type[RuleBasedStateMachine]:
                 return None  # ours are counted, theirs have gaps; and there the app token has no name
             if of is Sort.COMMENT and key in AUTHOR:
                 return None  # theirs is whom the app token named, ours is who called
+            if key in INSTANTS:
+                return bool(item)
             if key in HOURS and isinstance(item, str):
                 return float(item)  # on PostgreSQL theirs are texts
             sort = of if key == "id" else Sort.of_field(key)

@@ -110,3 +110,11 @@ def test_only_so_much_is_kept_and_what_is_used_stays() -> None:
         assert kept.find({0: ("0",)})[0] == {0: b"x" * 100}
     texts, _ = kept.find({n: (str(n),) for n in range(100)})
     assert 10 <= len(texts) <= 25
+
+
+def test_a_category_without_a_description_has_none_on_a_card_either(ground: Ground) -> None:
+    category = ground.call("createCategory", ground.id, "Sorts")
+    ground.create("a card", category_id=category)
+    [row] = ground.call("searchTasks", ground.id, "category:Sorts")
+    assert (row["category_name"], row["category_description"]) == ("Sorts", None)
+    _compared(ground)

@@ -40,6 +40,14 @@ def test_a_new_card_stands_in_the_first_column_with_kanboards_defaults(ground: G
     assert row["creator_id"] == ground.api.user_id("alice")
 
 
+@pytest.mark.parametrize("column", ["Work in progress", "Done"])
+def test_a_card_begins_in_any_column_as_it_was_given_and_nothing_has_begun_by_that(ground: Ground, column: str) -> None:
+    made = ground.create("a card", column_id=ground.columns[column], owner_id=ground.api.user_id("alice"))
+    row = ground.task(made)
+    assert (row["owner_id"], row["column_id"]) == (ground.api.user_id("alice"), ground.columns[column])
+    assert (row["date_started"], row["date_completed"], row["is_active"]) == (0, None, 1)
+
+
 def test_every_word_that_is_given_is_kept(ground: Ground) -> None:
     category = ground.call("createCategory", ground.id, "urgent")
     row = ground.task(

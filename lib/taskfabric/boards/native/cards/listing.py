@@ -151,7 +151,7 @@ def _counts(conn: Connection, ids: Collection[int]) -> dict[int, _Counts]:
 
 _NAMES: Final = """
 SELECT 'user', id, username, name, email, NULL::int FROM users WHERE id = ANY (%(owners)s::bigint[])
-UNION ALL SELECT 'category', id, name, description, color_id, NULL FROM project_has_categories
+UNION ALL SELECT 'category', id, name, nullif(description, ''), color_id, NULL FROM project_has_categories
            WHERE project_id = %(project)s
 UNION ALL SELECT 'column', id, title, NULL, NULL, position FROM columns WHERE project_id = %(project)s
 UNION ALL SELECT 'swimlane', id, name, NULL, NULL, NULL FROM swimlanes WHERE project_id = %(project)s
@@ -213,7 +213,7 @@ SELECT {CORE}, {PLACE.format(seen=f" AND {SEEN_ANYWHERE}".replace("t.", "o."))},
        (SELECT count(*) FROM task_has_external_links x WHERE x.task_id = t.id) AS nb_external_links,
        CASE WHEN EXISTS (SELECT {_LINKED} AND x.link_id = 9) THEN 1 END AS is_milestone,
        u.username AS assignee_username, u.name AS assignee_name, u.email AS assignee_email,
-       NULL AS assignee_avatar_path, k.name AS category_name, k.description AS category_description,
+       NULL AS assignee_avatar_path, k.name AS category_name, nullif(k.description, '') AS category_description,
        k.color_id AS category_color_id, c.title AS column_name, c.position AS column_position,
        w.name AS swimlane_name, p.name AS project_name
  {FROM} LEFT JOIN users u ON u.id = t.owner_id LEFT JOIN project_has_categories k ON k.id = nullif(f.category_id, 0)

@@ -18,7 +18,7 @@ INSERT INTO task_faces (task_id, color_id, category_id, priority, time_spent, ti
 VALUES (%(task)s, %(color)s, %(category)s, %(priority)s, %(spent)s, %(estimated)s, NULL,
     %(status)s, %(trigger)s, %(factor)s, %(timeframe)s, %(basedate)s)
 """
-# A card that begins in a column for work, or for what is done: somebody stands behind it, and it has begun.
+# A card of a queue that begins in a column for work, or for what is done: somebody stands behind it, and it has begun.
 _BEGUN: Final = """
 UPDATE tasks t SET owner_id = coalesce(%(owner)s, owner_id), delayed = false,
        date_started = CASE WHEN role = 'working' THEN coalesce(date_started, fabric_now()) ELSE date_started END,
@@ -37,9 +37,10 @@ def create(conn: Connection, names: Names, new: NewCard, stamp: Stamp, limits: L
     if item.column_id is not None and item.column_id not in layout.columns:
         raise not_found("column")
     role = None if item.column_id is None else layout.role_of[item.column_id]
-    begun = role in (ColumnRole.WORKING, ColumnRole.DONE)
-    if new.owner_id is not None or begun:
+    if layout.kind is not None and role in (ColumnRole.WORKING, ColumnRole.DONE):
         conn.execute(_BEGUN, {"task": made.id, "owner": new.owner_id})
+    elif new.owner_id is not None:
+        conn.execute("UPDATE tasks SET owner_id = %s WHERE id = %s", (new.owner_id, made.id))
     values = _face(new)
     if values != _PLAIN:
         conn.execute(_FACE, {"task": made.id, **values})
