@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from taskfabric.boards.native import claim, judge
+from taskfabric.boards.native import a2a_seen, claim, judge
 from taskfabric.boards.native import submit as submitting
 from taskfabric.boards.native.board import NativeBoard
 from taskfabric.boards.native.insert import Face, attach_rest, face_of
@@ -23,7 +23,6 @@ from taskfabric.boards.native.settle import LET_GO
 from taskfabric.db.hot import Hot
 from taskfabric.db.pool import Database
 from taskfabric.domain.ancestry import Limits
-from taskfabric.domain.errors import not_found
 from taskfabric.domain.lease import Fence
 from taskfabric.domain.principal import Kind, Stamp
 from taskfabric.domain.status import A2AState, ColumnRole, Status
@@ -52,24 +51,6 @@ SELECT 1, l.here, l.there
   FROM tasks o, LATERAL (VALUES (%(task)s::bigint, o.id), (o.id, %(task)s::bigint)) AS l(here, there)
  WHERE o.id = ANY (%(others)s)
 """
-_SEEN: Final = """v.id, v.task_id, v.owner_id, v.agent_id, v.context, v.state, v.seq, v.changed, v.current, v.follows,
- t.status, t.verdict"""
-_FIND: Final = f"""
-SELECT {_SEEN} FROM a2a_tasks v JOIN tasks t ON t.id = v.task_id
- WHERE v.id = %s AND v.owner_id = %s AND v.agent_id = %s
-"""
-_TOLD: Final = "SELECT n, kind, body::text FROM a2a_events WHERE a2a_id = %s AND n > %s ORDER BY n"
-_WHERE: Final = """
- v.owner_id = %(owner)s AND v.agent_id = %(agent)s AND v.state <> 'RECORD'
-   AND (%(context)s::text IS NULL OR v.context = %(context)s) AND (%(state)s::text IS NULL OR v.state = %(state)s)
-   AND (%(since)s::timestamptz IS NULL OR v.changed >= %(since)s)
-"""
-_LIST: Final = f"""
-SELECT {_SEEN} FROM a2a_tasks v JOIN tasks t ON t.id = v.task_id WHERE {_WHERE}
-   AND (%(at)s::timestamptz IS NULL OR (v.changed, v.id) < (%(at)s, %(id)s))
- ORDER BY v.changed DESC, v.id DESC LIMIT %(limit)s
-"""
-_COUNT: Final = f"SELECT count(*) FROM a2a_tasks v JOIN tasks t ON t.id = v.task_id WHERE {_WHERE}"
 _HELD: Final = "SELECT FROM tasks WHERE id = %(task)s AND epoch = %(epoch)s AND token = %(token)s"
 _TELL: Final = f"""
 WITH v AS (UPDATE a2a_tasks SET seq = seq + %(count)s WHERE id = %(a2a)s AND current AND EXISTS ({_HELD})
@@ -101,8 +82,6 @@ j AS (INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, e
 SELECT CASE WHEN parent_id IS NOT NULL OR dependents > 0 THEN fabric_carry_end(id, 'ready') END FROM c
 """
 _FACES: Final = 100  # of a project that are remembered
-_SAID: Final = 8192  # characters of a note in a status, as the trigger cuts it
-_STATES: Final = {state.value: state for state in A2AState}
 
 
 class NativeA2A:
@@ -150,7 +129,7 @@ class NativeA2A:
     ) -> Started:
         known = submitting.by_key(conn, self._names, new, stamp)
         if known is not None:
-            return Started(seen=self._of_task(conn, known.id, stamp.principal_id), claimed=None, created=False)
+            return Started(seen=a2a_seen.of_task(conn, known.id, stamp.principal_id), claimed=None, created=False)
         if stamp.kind is Kind.AGENT:
             submitting.within_quota(conn, [new], stamp, limits)
         parents = submitting.lock_parents(conn, [new], limits) if new.parent is not None else {}
@@ -237,7 +216,7 @@ class NativeA2A:
             updated_at=now,
         )
         return Started(
-            seen=_fresh(opening, task_id, stamp, A2AState.WORKING, at, "working"),
+            seen=a2a_seen.fresh(opening, task_id, stamp, A2AState.WORKING, at, "working"),
             claimed=Claimed(task=task, fence=Fence(task_id=task_id, epoch=1, token=token)),
             created=True,
         )
@@ -255,30 +234,21 @@ class NativeA2A:
         def queueing(conn: Connection) -> Started:
             made = submitting.submit(conn, self._names, [new], stamp, limits, notify)[0]
             if not made.created:
-                return Started(seen=self._of_task(conn, made.task.id, stamp.principal_id), claimed=None, created=False)
+                return Started(
+                    seen=a2a_seen.of_task(conn, made.task.id, stamp.principal_id), claimed=None, created=False
+                )
             values = {"task": made.task.id, "agent": opening.agent_id, **_who(stamp, opening)}
             conn.execute(_OPEN, values)
             _relate(conn, made.task.id, opening)
             row = conn.execute("SELECT changed FROM a2a_tasks WHERE id = %s", (opening.id,)).fetchone()
             assert row is not None
-            seen = _fresh(opening, made.task.id, stamp, A2AState.SUBMITTED, row[0], made.task.status.value)
-            return Started(seen=seen, claimed=None, created=True)
+            fresh = a2a_seen.fresh(opening, made.task.id, stamp, A2AState.SUBMITTED, row[0], made.task.status.value)
+            return Started(seen=fresh, claimed=None, created=True)
 
         started = self._db.retrying(queueing)
         self._board.begin_again()
         self._signal.publish(Change(project_id=new.project_id, task_id=started.seen.task_id))
         return started
-
-    def _of_task(self, conn: Connection, task_id: int, owner_id: int) -> Seen:
-        """The first public id of this row: what its key stands for."""
-        row = conn.execute(
-            f"SELECT {_SEEN} FROM a2a_tasks v JOIN tasks t ON t.id = v.task_id"
-            " WHERE v.task_id = %s AND v.owner_id = %s AND v.follows IS NULL",
-            (task_id, owner_id),
-        ).fetchone()
-        if row is None:
-            raise not_found("task")
-        return _seen(row, self._told(conn, row[0], 0))
 
     def proceed(
         self, seen: Seen, text: str, message: Mapping[str, Any], stamp: Stamp, holder: Stamp | None, want: Want | None
@@ -331,43 +301,7 @@ class NativeA2A:
         return done
 
     def finished(self, seen: Seen, task: Task) -> Seen:
-        # What the trigger has just written, which need not be read back: a test holds the two together.
-        at = task.updated_at.replace(microsecond=task.updated_at.microsecond // 1000 * 1000)
-        ids = {"taskId": seen.id, "contextId": seen.context}
-        note = task.note or ""
-        artifact = {"artifactId": "result", "name": "result", "parts": [{"text": note}]}
-        last = seen.seq + 2
-        message = {
-            "messageId": f"{seen.id}-{last}",
-            "role": "ROLE_AGENT",
-            **ids,
-            "parts": [{"text": note[:_SAID]}],
-        }
-        status = {"state": A2AState.COMPLETED.value, "timestamp": stamped(at), "message": message}
-        told = (
-            *seen.told,
-            Told(
-                n=last - 1,
-                kind="artifact",
-                body={"artifactUpdate": {**ids, "lastChunk": True, "artifact": artifact}},
-            ),
-            Told(n=last, kind="status", body={"statusUpdate": {**ids, "status": status}}),
-        )
-        return Seen(
-            id=seen.id,
-            task_id=seen.task_id,
-            owner_id=seen.owner_id,
-            agent_id=seen.agent_id,
-            context=seen.context,
-            state=A2AState.COMPLETED,
-            seq=last,
-            changed=at,
-            current=True,
-            follows=seen.follows,
-            status=task.status.value,
-            verdict=task.verdict,
-            told=told,
-        )
+        return a2a_seen.finished(seen, task)
 
     def withdraw(self, task_id: int, stamp: Stamp, reason: str) -> bool:
         values = {"task": task_id, "me": stamp.principal_id, "via": stamp.via.value, "reason": reason}
@@ -380,48 +314,19 @@ class NativeA2A:
 
     def find(self, a2a_id: str, owner_id: int, agent_id: int) -> Seen:
         with self._db.connection() as conn:
-            row = conn.execute(_FIND, (a2a_id, owner_id, agent_id)).fetchone()
-            if row is None:
-                raise not_found("task")
-            return _seen(row, self._told(conn, a2a_id, 0))
+            return a2a_seen.find(conn, a2a_id, owner_id, agent_id)
 
     def told(self, a2a_id: str, after: int) -> list[Told]:
         with self._db.connection() as conn:
-            return list(self._told(conn, a2a_id, after))
-
-    def _told(self, conn: Connection, a2a_id: str, after: int) -> tuple[Told, ...]:
-        rows = conn.execute(_TOLD, (a2a_id, after)).fetchall()
-        return tuple(Told(n=n, kind=kind, body=orjson.loads(body)) for n, kind, body in rows)
+            return list(a2a_seen.told(conn, a2a_id, after))
 
     def list(self, asked: Asked) -> tuple[list[Seen], int]:
-        values = {
-            "owner": asked.owner_id,
-            "agent": asked.agent_id,
-            "context": asked.context or None,
-            "state": None if asked.state is None else asked.state.value,
-            "since": asked.since,
-            "at": None if asked.before is None else asked.before[0],
-            "id": "" if asked.before is None else asked.before[1],
-            "limit": asked.limit,
-        }
         with self._db.connection() as conn:
-            rows = conn.execute(_LIST, values).fetchall()
-            events: dict[str, list[Told]] = {row[0]: [] for row in rows}
-            for a2a_id, n, kind, body in conn.execute(
-                "SELECT a2a_id, n, kind, body::text FROM a2a_events WHERE a2a_id = ANY (%s) ORDER BY a2a_id, n",
-                (list(events),),
-            ):
-                events[a2a_id].append(Told(n=n, kind=kind, body=orjson.loads(body)))
-            total = conn.execute(_COUNT, values).fetchone()
-        assert total is not None
-        return [_seen(row, tuple(events[row[0]])) for row in rows], int(total[0])
+            return a2a_seen.page(conn, asked)
 
     def ends(self, a2a_ids: Sequence[str]) -> dict[str, tuple[int, A2AState | None, bool]]:
         with self._db.connection() as conn:
-            rows = conn.execute(
-                "SELECT id, seq, state, current FROM a2a_tasks WHERE id = ANY (%s)", (list(a2a_ids),)
-            ).fetchall()
-        return {id_: (seq, _STATES.get(state), current) for id_, seq, state, current in rows}
+            return a2a_seen.ends(conn, a2a_ids)
 
 
 def _relate(conn: Connection, task_id: int, opening: Opening) -> None:
@@ -445,52 +350,3 @@ def _who(stamp: Stamp, opening: Opening) -> dict[str, Any]:
 
 def _fence(fence: Fence) -> dict[str, Any]:
     return {"task": fence.task_id, "epoch": fence.epoch, "token": as_signed(fence.token)}
-
-
-def _fresh(opening: Opening, task_id: int, stamp: Stamp, state: A2AState, at: Any, status: str) -> Seen:
-    update = {
-        "taskId": opening.id,
-        "contextId": opening.context,
-        "status": {"state": state.value, "timestamp": stamped(at)},
-    }
-    return Seen(
-        id=opening.id,
-        task_id=task_id,
-        owner_id=stamp.principal_id,
-        agent_id=opening.agent_id,
-        context=opening.context,
-        state=state,
-        seq=2,
-        changed=at,
-        current=True,
-        follows=None,
-        status=status,
-        told=(
-            Told(n=1, kind="message", body={"message": opening.message}),
-            Told(n=2, kind="status", body={"statusUpdate": update}),
-        ),
-    )
-
-
-def stamped(at: Any) -> str:
-    """An instant as the events have it: UTC, in milliseconds."""
-    text: str = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return text
-
-
-def _seen(row: Sequence[Any], told: tuple[Told, ...]) -> Seen:
-    return Seen(
-        id=row[0],
-        task_id=row[1],
-        owner_id=row[2],
-        agent_id=row[3],
-        context=row[4],
-        state=_STATES.get(row[5]),
-        seq=row[6],
-        changed=row[7],
-        current=row[8],
-        follows=row[9],
-        status=row[10],
-        verdict=row[11],
-        told=told,
-    )

@@ -101,8 +101,9 @@ class Streams:
                     await _write(send, b": still here\n\n")
 
     def _news(self, let_in: Callable[[], Visit], a2a_id: str, after: int) -> list[Told]:
-        let_in()
-        return self._a2a.told(a2a_id, after)
+        told = self._a2a.told(a2a_id, after)
+        let_in()  # afterwards: what happened after he was switched off he does not see
+        return told
 
     def _block(self, id_: wire.Id, told: list[Told], *, sending: bool) -> tuple[bytes, bool]:
         """The events of one piece, and whether it is the last one."""
