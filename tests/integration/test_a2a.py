@@ -201,6 +201,64 @@ def test_files_come_in_as_attachments_and_go_out_as_artifacts(agents: Exchange) 
     assert base64.b64decode(out["raw"]) == b"hello"
 
 
+def carrying(*names: str, data: bytes = b"some bytes", **more: Any) -> dict[str, Any]:
+    """A message with these files."""
+    raw = base64.b64encode(data).decode()
+    return message("", parts=[{"text": "hello"}, *({"raw": raw, "filename": name} for name in names)], **more)
+
+
+def attached(agents: Exchange, task_id: str) -> list[str]:
+    thread = agents.served.fabric("alice").call(verbs.Show(task=agents.row(task_id)))
+    return [file.name for file in thread.attachments]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_message_whose_files_cannot_be_kept_is_no_task(agents: Exchange, queued: bool) -> None:
+    """The row and all its files, or nothing: neither a full disk nor a fault of the database leaves a half."""
+    if queued:
+        agents.served.fabric("alice").call(verbs.Pause(name="helper"))
+        agents.served.app.state.gateway.forget()
+    patient: dict[str, Any] = {"metadata": {"fabric/queue": queued}}
+    agents.call(
+        "SendMessage", {"message": carrying("one.txt", **patient), "configuration": {"returnImmediately": True}}
+    )
+    before, files = agents.rows(), agents.home / "files"
+    files.rename(agents.home / "elsewhere")
+    files.write_text("no folder")
+    try:
+        assert agents.post(shape("SendMessage", {"message": carrying("two.txt", data=b"2", **patient)})).status == 503
+    finally:
+        files.unlink()
+        (agents.home / "elsewhere").rename(files)
+    with agents.served.house.database.connection() as conn:
+        conn.execute("ALTER TABLE task_has_files ADD CONSTRAINT broken CHECK (name <> 'three.txt')")
+    try:
+        broken = carrying("good.txt", "three.txt", **patient)
+        assert agents.code("SendMessage", {"message": broken}) == -32603
+    finally:
+        with agents.served.house.database.connection() as conn:
+            conn.execute("ALTER TABLE task_has_files DROP CONSTRAINT broken")
+    assert agents.rows() == before
+
+
+def test_files_of_an_answer_are_attached_as_well(agents: Exchange) -> None:
+    task = agents.send("ask which one?")
+    agents.call("SendMessage", {"message": carrying("this.txt", taskId=task["id"])})
+    assert attached(agents, task["id"]) == ["this.txt"]
+
+
+def test_a_file_beyond_the_limit_is_refused_before_anything_is_done(database: TestDatabase, tmp_path: Path) -> None:
+    with exchange(database.dsn, tmp_path, limits__attachment="10KiB") as agents:
+        asking = agents.send("ask which one?")["id"]
+        for more in ({}, {"taskId": asking}):
+            large = carrying("small.txt", **more)
+            large["parts"] += carrying("large.txt", data=b"x" * 10_241)["parts"][1:]
+            assert agents.code("SendMessage", {"message": large}) == -32602
+        assert (agents.rows(), agents.state(asking), attached(agents, asking)) == (1, "INPUT_REQUIRED", [])
+        task = agents.call("SendMessage", {"message": carrying("fits.txt", data=b"x" * 10_240)})["task"]
+        assert attached(agents, task["id"]) == ["fits.txt"]
+
+
 # -- how it ends -----------------------------------------------------------------------------------------
 
 

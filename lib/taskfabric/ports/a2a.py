@@ -15,7 +15,7 @@ from taskfabric.domain.lease import Fence
 from taskfabric.domain.principal import Stamp
 from taskfabric.domain.status import A2AState
 from taskfabric.domain.task import Claimed, NewTask, Task
-from taskfabric.ports.board import Want
+from taskfabric.ports.board import NewFile, Want
 
 TERMINAL: Final = frozenset({A2AState.COMPLETED, A2AState.FAILED, A2AState.CANCELED, A2AState.REJECTED})
 INTERRUPTED: Final = frozenset({A2AState.INPUT_REQUIRED, A2AState.AUTH_REQUIRED})
@@ -30,6 +30,7 @@ class Opening:
     agent_id: int
     message: Mapping[str, Any]  # with its taskId and contextId
     related: tuple[int, ...] = ()  # the rows that it refers to: links of the card
+    files: tuple[NewFile, ...] = ()  # attached with the row, or there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +95,18 @@ class A2ABoard(Protocol):
         """The row stands in Ready (or Backlog) for whoever works there; its events are told."""
 
     def proceed(
-        self, seen: Seen, text: str, message: Mapping[str, Any], stamp: Stamp, holder: Stamp | None, want: Want | None
+        self,
+        seen: Seen,
+        text: str,
+        message: Mapping[str, Any],
+        files: Sequence[NewFile],
+        stamp: Stamp,
+        holder: Stamp | None,
+        want: Want | None,
     ) -> Claimed | None:
-        """The open question is answered by this message. With a holder the row goes straight to its lease; without,
-        or when all its places are taken, it is ready, and None. Raises IllegalMove: it has no open question."""
+        """The open question is answered by this message, its files are attached. With a holder the row goes straight to
+        its lease; without, or when all its places are taken, it is ready, and None. Raises IllegalMove: it has no open
+        question."""
 
     def tell(self, fence: Fence, a2a_id: str, updates: Sequence[Mapping[str, Any]]) -> int:
         """These artifact updates are told, in order, if the lease still stands; the number of the last event, 0 for a

@@ -24,7 +24,7 @@ from taskfabric.domain.queue import Queue
 from taskfabric.domain.status import Status
 from taskfabric.domain.task import Claimed, Entry, NewTask, Task
 from taskfabric.ports.a2a import INTERRUPTED, TERMINAL, A2ABoard, Asked, Opening, Seen, Started, Told
-from taskfabric.ports.board import Want
+from taskfabric.ports.board import NewFile, Want
 from taskfabric.services import a2a_text, policy, text, verbs
 from taskfabric.services.desk import Desk
 from taskfabric.services.manning import Manning
@@ -175,12 +175,14 @@ class A2A:
 
     def _begin(self, caller: Caller, agent: Agent, message: Mapping[str, Any], key: str | None, a2a_id: str) -> Started:
         patient = message.get("metadata", {}).get(_QUEUED) is True
-        files = _files(message)
+        files = self._files(message)
         if not agent.open.open and not patient:
             raise _busy(agent, agent.open.reason, agent.open.until)
         related = self._related(caller, agent, message)
         new = self._new(caller, agent, message, key, priority=3 if not agent.direct and not patient else 0)
         opening = _opening(agent, message, a2a_id, related)
+        if files:
+            opening = replace(opening, files=self._kept(files))
         limits = self._desk.rules.limits
         started: Started | None = None
         if agent.direct and agent.open.open and new.hold is None:
@@ -193,11 +195,19 @@ class A2A:
                     raise _busy(agent, "all its places are taken", None) from None
         if started is None:
             started = self._board.queue(new, caller.stamp(), limits, opening)
-        if started.created and files:
-            for name, data in files:
-                sha256 = self._desk.files.put(data)
-                self._desk.board.attach(started.seen.task_id, name, len(data), sha256, caller.stamp(), None)
         return started
+
+    def _files(self, message: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+        """The files in it. Raises BadInput: too many, or one is too large."""
+        found, limit = _files(message), self._desk.rules.attachment
+        if any(len(data) > limit for _, data in found):
+            raise BadInput(f"a file has at most {limit} bytes", field="raw", limit=limit)
+        return found
+
+    def _kept(self, files: list[tuple[str, bytes]]) -> tuple[NewFile, ...]:
+        """Their bytes are in the file store, for the row that is to have them."""
+        put = self._desk.files.put
+        return tuple(NewFile(name=name, size=len(data), sha256=put(data)) for name, data in files)
 
     def _new(
         self, caller: Caller, agent: Agent, message: Mapping[str, Any], key: str | None, *, priority: int
@@ -248,12 +258,14 @@ class A2A:
                 next="begin a new task in its context" if done else "wait until it asks, or cancel it",
             )
         policy.refuse_in_run(caller, "answering a question")
+        files = self._kept(self._files(message))
         whole = {**message, "contextId": seen.context}
         direct = agent.direct and agent.open.open
         claimed = self._board.proceed(
             seen,
             a2a_text.text_of(message),
             whole,
+            files,
             caller.stamp(),
             agent.stamp if direct else None,
             agent.want if direct else None,

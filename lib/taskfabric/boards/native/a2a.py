@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from taskfabric.boards.native import a2a_seen, claim, judge
+from taskfabric.boards.native import a2a_seen, arrange, claim, judge
 from taskfabric.boards.native import submit as submitting
 from taskfabric.boards.native.board import NativeBoard
 from taskfabric.boards.native.insert import Face, attach_rest, face_of
@@ -28,7 +28,7 @@ from taskfabric.domain.principal import Kind, Stamp
 from taskfabric.domain.status import A2AState, ColumnRole, Status
 from taskfabric.domain.task import Claimed, NewTask, Task, new_task
 from taskfabric.ports.a2a import Asked, Opening, Seen, Started, Told
-from taskfabric.ports.board import Want
+from taskfabric.ports.board import NewFile, Want
 from taskfabric.ports.signal import Change, Signal
 
 _START: Final = Hot(
@@ -102,7 +102,8 @@ class NativeA2A:
         def starting(conn: Connection) -> Started:
             return self._start(conn, new, stamp, limits, opening, holder, want, token)
 
-        if new.key is None and new.parent is None and not opening.related and stamp.kind is not Kind.AGENT:
+        rest = opening.related or opening.files or new.key is not None or new.parent is not None
+        if not rest and stamp.kind is not Kind.AGENT:
             with self._db.connection() as conn:  # one statement, which is a transaction by itself
                 started = starting(conn)
         else:
@@ -113,7 +114,7 @@ class NativeA2A:
                 self._names.learn_lanes(conn)
         if started.claimed is not None:
             self._board.expect(started.claimed.task.lease_until)
-            self._board.granted(started.claimed.task, 2)
+            self._board.granted(started.claimed.task, 2 + len(opening.files))
         return started
 
     def _start(
@@ -178,7 +179,7 @@ class NativeA2A:
         task_id, at, now, until = got
         if new.parent is not None or new.key is not None:
             attach_rest(conn, new, task_id, [], face, stamp)
-        _relate(conn, task_id, opening)
+        _connect(conn, task_id, opening, stamp)
         task = new_task(
             id=task_id,
             queue=face.queue,
@@ -239,7 +240,7 @@ class NativeA2A:
                 )
             values = {"task": made.task.id, "agent": opening.agent_id, **_who(stamp, opening)}
             conn.execute(_OPEN, values)
-            _relate(conn, made.task.id, opening)
+            _connect(conn, made.task.id, opening, stamp)
             row = conn.execute("SELECT changed FROM a2a_tasks WHERE id = %s", (opening.id,)).fetchone()
             assert row is not None
             fresh = a2a_seen.fresh(opening, made.task.id, stamp, A2AState.SUBMITTED, row[0], made.task.status.value)
@@ -251,11 +252,19 @@ class NativeA2A:
         return started
 
     def proceed(
-        self, seen: Seen, text: str, message: Mapping[str, Any], stamp: Stamp, holder: Stamp | None, want: Want | None
+        self,
+        seen: Seen,
+        text: str,
+        message: Mapping[str, Any],
+        files: Sequence[NewFile],
+        stamp: Stamp,
+        holder: Stamp | None,
+        want: Want | None,
     ) -> Claimed | None:
         def proceeding(conn: Connection) -> Claimed | None:
             conn.execute("SELECT set_config('fabric.a2a', 'on', true)")
             judge.answer(conn, self._names, seen.task_id, text, stamp)
+            _attach(conn, seen.task_id, files, stamp)
             row = conn.execute(
                 "UPDATE a2a_tasks SET seq = seq + 1 WHERE id = %s AND current RETURNING seq", (seen.id,)
             ).fetchone()
@@ -329,10 +338,16 @@ class NativeA2A:
             return a2a_seen.ends(conn, a2a_ids)
 
 
-def _relate(conn: Connection, task_id: int, opening: Opening) -> None:
-    """The card is linked with those that its message refers to."""
+def _connect(conn: Connection, task_id: int, opening: Opening, stamp: Stamp) -> None:
+    """The card is linked with those that its message refers to, and has its files."""
     if opening.related:
         conn.execute(_RELATE, {"task": task_id, "others": list(opening.related)})
+    _attach(conn, task_id, opening.files, stamp)
+
+
+def _attach(conn: Connection, task_id: int, files: Sequence[NewFile], stamp: Stamp) -> None:
+    for file in files:
+        arrange.attach(conn, task_id, file.name, file.size, file.sha256, stamp, None)
 
 
 def _json(value: object) -> str:
