@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from taskfabric.surfaces.web.looks import HERE, duration, size, ticks
+from taskfabric.domain.status import Flag, Status
+from taskfabric.domain.task import Entry, Task
+from taskfabric.surfaces.web.looks import HERE, Looks, browser, duration, labels, size, ticks
 from taskfabric.surfaces.web.markdown import html_of
 from taskfabric.surfaces.web.shelf import Shelf
 
@@ -110,3 +113,62 @@ def test_a_duration_is_said_in_one_unit(seconds: int, text: str) -> None:
 def test_sizes_and_ticks_read_well() -> None:
     assert (size(512), size(2048), size(5 * 2**20)) == ("512 B", "2.0 KiB", "5.0 MiB")
     assert ticks("run `fabric <up>` now") == "run <code>fabric &lt;up&gt;</code> now"
+
+
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+
+
+def _told(text: str, kind: str) -> str:
+    """A line of a thread as a reader in Berlin sees it."""
+    entry = Entry(id=1, task_id=1, author="fabric", author_id=1, at=NOON, text=text, kind=kind)
+    looks = Looks("0")
+    looks._env.globals["entry"] = entry
+    return looks._env.from_string("{{ entry | told }}").render(zone=ZoneInfo("Europe/Berlin"), now=NOON)
+
+
+def test_a_line_of_the_fabrics_says_its_instants_in_the_readers_zone() -> None:
+    told = _told("🔒 claimed by `kimi` at 2026-12-01T17:00:00Z · epoch 3 · lease until 2026-12-01T17:10:00Z", "claimed")
+    assert "<code>kimi</code>" in told
+    assert ">18:00</time>" in told
+    assert ">18:10</time>" in told
+    assert "2026-12-01T17:10:00Z ·" not in told
+
+
+def test_the_text_of_a_line_stays_markdown_and_harmless() -> None:
+    told = _told("✅ **done** at 2026-12-01T17:00:00Z <img src=x>", "note")
+    assert "<strong>done</strong> at 2026-12-01T17:00:00Z" in told
+    assert "<img" not in told
+    assert "<img" not in _told("👉 moved by `alice` from <img src=x> to Done", "moved")
+
+
+def test_words_that_only_look_like_a_line_are_nobodys_but_their_authors() -> None:
+    assert "<time" not in _told("🔒 claimed by `kimi` at 2026-12-01T17:00:00Z", "")
+
+
+def test_a_card_does_not_say_its_status_twice() -> None:
+    flags = Flag.BLOCKED | Flag.NEEDS_INPUT | Flag.VETO
+    task = Task(
+        id=1, queue="pool", project_id=1, title="x", status=Status.WAITING, flags=flags, tags=("home",),
+        needs=("code",), created=NOON, updated_at=NOON,
+    )  # fmt: skip
+    assert labels(task) == ["home", "veto", "needs:code"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        (
+            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0 Safari/537.36",
+            "Chrome on Linux",
+        ),
+        (
+            "Mozilla/5.0 (Macintosh; Intel Mac OS X 14_1) AppleWebKit/605.1.15 Version/17.1 Safari/605.1.15",
+            "Safari on a Mac",
+        ),
+        ("Mozilla/5.0 (Linux; Android 14; Pixel 8) Gecko/126.0 Firefox/126.0", "Firefox on Android"),
+        ("<script>", "<script>"),
+        ("", "a browser"),
+    ],
+)
+def test_a_browser_is_named_in_a_few_words(agent: str, said: str) -> None:
+    assert browser(agent) == said

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
-from taskfabric.domain.task import Task
+from taskfabric.domain.comments import LineKind, parse, render
+from taskfabric.domain.status import Flag
+from taskfabric.domain.task import Entry, Task
 from taskfabric.surfaces.web.markdown import html_of
 from taskfabric.surfaces.web.sentences import sentence
 
@@ -24,6 +27,21 @@ HERE: Final = Path(__file__).resolve().parent
 _UNITS: Final = ("B", "KiB", "MiB", "GiB")
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)")
 _TICKED: Final = re.compile(r"`[^`]+`")
+_MARKED: Final = re.compile(f"{_TICKED.pattern}|{_INSTANT.pattern}")
+_BROWSERS: Final = ("Edg", "OPR", "Firefox", "Chrome", "Safari", "curl")  # the first that is named is it
+_SYSTEMS: Final = ("Android", "iPhone", "iPad", "Windows", "Mac OS X", "CrOS", "Linux")
+# What the status says already: as tags these would be said twice.
+_SAID_BY_STATUS: Final = frozenset(
+    (
+        Flag.BLOCKED
+        | Flag.NEEDS_INPUT
+        | Flag.NEEDS_AUTH
+        | Flag.PARKED
+        | Flag.DEAD_LETTER
+        | Flag.CANCELLED
+        | Flag.REJECTED
+    ).tags
+)
 PRIORITIES: Final = ("low", "normal", "high", "urgent")
 
 
@@ -49,6 +67,9 @@ class Looks:
             face=face,
             zoned=zoned,
             ticks=ticks,
+            told=told,
+            labels=labels,
+            browser=browser,
         )
         self._env.globals.update(version=version, asset=_asset_path, priorities=PRIORITIES)
 
@@ -123,6 +144,37 @@ def zoned(context: Context, text: str) -> Markup:
 def ticks(text: str) -> Markup:
     """A sentence of the fabric's, what stands between backticks as code."""
     return _pieced(_TICKED, text, lambda found: Markup("<code>{}</code>").format(found.strip("`")))
+
+
+@pass_context
+def told(context: Context, entry: Entry) -> Markup:
+    """A line of a thread: the fabric's own with its instants in the reader's zone, people's words as Markdown."""
+    line = parse(entry.text) if entry.kind else None
+    if line is None:
+        return html_of(entry.text)
+    head = render(replace(line, text=""))
+    if line.kind is LineKind.MOVED:  # its text goes on with the sentence
+        head, line = f"{head} {line.text}", replace(line, text="")
+    said = _pieced(_MARKED, head, lambda found: _marked(context, found))
+    return Markup("<p>{}</p>{}").format(said, html_of(line.text) if line.text else "")
+
+
+def _marked(context: Context, found: str) -> Markup:
+    return ticks(found) if found.startswith("`") else when(context, found)
+
+
+def labels(task: Task) -> list[str]:
+    """The tags of a card, without those that only repeat its status."""
+    return [tag for tag in task.all_tags if tag not in _SAID_BY_STATUS]
+
+
+def browser(agent: str) -> str:
+    """What a browser calls itself, in two words."""
+    name = next((one for one in _BROWSERS if one in agent), "")
+    system = next((one for one in _SYSTEMS if one in agent), "")
+    names = {"Edg": "Edge", "OPR": "Opera", "Mac OS X": "a Mac", "CrOS": "ChromeOS"}
+    found = [names.get(one, one) for one in (name, system) if one]
+    return " on ".join(found) or agent[:40] or "a browser"
 
 
 def _pieced(pattern: re.Pattern[str], text: str, shown: Callable[[str], Markup]) -> Markup:

@@ -14,10 +14,26 @@ from taskfabric.surfaces.web.visit import Visit
 
 _PAGE: Final = 100
 _CURSOR: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,19}")
-KINDS: Final = (
-    "submitted", "claimed", "done", "verified", "rejected", "failed", "dead", "parked", "waiting", "answered",
-    "released", "expired", "cancelled", "moved", "edited", "commented", "refused",
-)  # fmt: skip
+# What one looks for, in words that stand alone.
+KINDS: Final = {
+    "submitted": "made",
+    "claimed": "taken",
+    "done": "finished",
+    "verified": "verified",
+    "rejected": "sent back",
+    "failed": "failed",
+    "dead": "dead letters",
+    "parked": "parked",
+    "asked": "questions",
+    "answered": "answers",
+    "released": "given back",
+    "expired": "leases taken back",
+    "cancelled": "cancelled",
+    "moved": "moved by hand",
+    "edited": "edited",
+    "commented": "comments",
+    "refused": "refusals",
+}
 
 
 def activity(visit: Visit) -> Page:

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final
 
-from taskfabric.domain.comments import LineKind
+from taskfabric.domain.comments import LineKind, parse
 from taskfabric.services.inbox_verbs import Inbox
 from taskfabric.services.verbs import ListUsers, Show
 from taskfabric.surfaces.web.pages.page import Page
 from taskfabric.surfaces.web.visit import Visit
 
 _FIRST: Final = 40  # items on the first view, the oldest
+_SHORT: Final = 100  # characters of a structure that is shown in one line
 
 
 def inbox(visit: Visit) -> Page:
@@ -66,7 +67,9 @@ def _asked(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any]:
     question = next((entry for entry in reversed(entries) if entry.kind == LineKind.QUESTION), None)
     if question is None:
         return {**item, "preview": None}
-    return {**item, "preview": None, "why": item["why"] or question.text, "who": question.author}
+    line = parse(question.text)
+    words = question.text if line is None else line.text
+    return {**item, "preview": None, "why": item["why"] or words, "who": question.author}
 
 
 def _with_preview(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,4 +94,8 @@ def preview(approval: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    """The value as it is; a structure in one line if it is short."""
+    if isinstance(value, str):
+        return value
+    short = json.dumps(value, ensure_ascii=False)
+    return short if len(short) <= _SHORT else json.dumps(value, ensure_ascii=False, indent=2)
