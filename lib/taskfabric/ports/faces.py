@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.card_query import CardQuery
@@ -16,13 +16,7 @@ from taskfabric.domain.task import NewTask
 Row = dict[str, object]  # a row under Kanboard's own names: whole numbers, texts, seconds since 1970
 
 
-class Card(NamedTuple):
-    """A card of a list, ready to be sent: lists are long and change little."""
-
-    id: int
-    text: bytes  # a Row as JSON without its last brace and its place, so that more can follow
-    position: int
-    color_id: str
+Dress = Callable[[Row], bytes]  # writes a card of a list as JSON; what it writes follows from the row alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +96,9 @@ class Faces(Protocol):
     # -- reading -------------------------------------------------------------------------------------
     def card(self, task_id: int, viewer: Viewer | None) -> Row | None: ...
     def by_reference(self, project_id: int, reference: str, viewer: Viewer | None) -> Row | None: ...
-    def cards(self, project_id: int, active: bool, viewer: Viewer | None) -> list[Card]:
-        """The open ones, or the closed ones, by id."""
+    def cards(self, project_id: int, active: bool, viewer: Viewer | None, dress: Dress) -> list[bytes]:
+        """The open ones, or the closed ones, by id, each as ``dress`` writes it; that is kept as long as the card stays
+        the same, so ask with one and the same ``dress``."""
 
     def board(self, project_id: int, viewer: Viewer | None) -> list[Row]:
         """Active swimlanes, in each all columns, in each its open and closed cards with counts, tags and assignee: what

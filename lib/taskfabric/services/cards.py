@@ -15,7 +15,7 @@ from taskfabric.domain.queue import Queue
 from taskfabric.domain.status import ColumnRole
 from taskfabric.domain.task import NewTask, Task
 from taskfabric.domain.tier import score_hold, tier_of
-from taskfabric.ports.faces import Card, Elsewhere, Faces, NewCard, Recurrence, Row, Spot, Words
+from taskfabric.ports.faces import Dress, Elsewhere, Faces, NewCard, Recurrence, Row, Spot, Words
 from taskfabric.services import card_rules, policy, text
 from taskfabric.services.desk import Desk
 from taskfabric.services.submit import Submitting
@@ -89,8 +89,8 @@ class Cards:
         """None for a blank reference, which every task without one would have."""
         return self._faces.by_reference(project_id, reference, policy.eyes(caller)) if reference else None
 
-    def all(self, caller: Caller, project_id: int, active: bool) -> list[Card]:
-        return self._faces.cards(project_id, active, policy.eyes(caller))
+    def all(self, caller: Caller, project_id: int, active: bool, dress: Dress) -> list[bytes]:
+        return self._faces.cards(project_id, active, policy.eyes(caller), dress)
 
     def board(self, caller: Caller, project_id: int) -> list[Row]:
         return self._faces.board(project_id, policy.eyes(caller))

@@ -1,51 +1,49 @@
 """Cards as JSON text, kept in memory for as long as what they show stays the same.
 
 A list of a thousand cards is asked for far more often than a thousand cards change. Nothing has to be told to forget:
-each look names the version of what it wants, and what is kept of another version counts for nothing.
+each look names what it wants by all that the text depends on, and what nobody asks for any more falls out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Hashable, Sequence
 from typing import Final
 
-Version = tuple[object, ...]  # equal only while a card looks the same
 _ROOM: Final = 24 << 20  # bytes of text; about the same again is kept until it was not used for a while
 
 
 class Kept:
-    """Texts by number, at most about two rooms full. Threads may share it: what gets lost is made again."""
+    """Texts by all that they depend on, at most about two rooms full. Threads may share it: what gets lost is made
+    again."""
 
     def __init__(self, room: int = _ROOM) -> None:
         self._room = room
-        self._young: dict[int, tuple[Version, bytes]] = {}
-        self._old: dict[int, tuple[Version, bytes]] = {}
+        self._young: dict[Hashable, bytes] = {}
+        self._old: dict[Hashable, bytes] = {}
         self._size = 0
-        self._last: dict[int, Version] = {}
+        self._last: dict[int, tuple[object, int]] = {}
+        self._numbers = itertools.count()
 
-    def same(self, id: int, version: Version) -> Version:
-        """The version, as the very object that it was before: of equal ones, the same one is found equal at once."""
-        if self._last.get(id) != version:
-            self._last[id] = version
-        return self._last[id]
+    def number(self, id: int, version: object) -> int:
+        """A short name of this version of something: another one after each change, the same as long as it is equal."""
+        last = self._last.get(id)
+        if last is None or last[0] != version:
+            self._last[id] = last = (version, next(self._numbers))
+        return last[1]
 
-    def find(self, wanted: Mapping[int, Version]) -> tuple[dict[int, bytes], list[int]]:
-        """What is kept of these versions, and of which cards nothing is."""
-        young, old = self._young, self._old
-        texts: dict[int, bytes] = {}
-        missing: list[int] = []
-        for id_, version in wanted.items():
-            found = young.get(id_)
-            if found is None and (found := old.get(id_)) is not None:
-                self.put(id_, *found)
-            if found is not None and found[0] == version:
-                texts[id_] = found[1]
-            else:
-                missing.append(id_)
-        return texts, missing
+    def find(self, wanted: Sequence[Hashable]) -> list[bytes | None]:
+        """What is kept of each, in this order."""
+        found = list(map(self._young.get, wanted))  # without a step of Python for each: lists are long
+        if self._old and None in found:
+            for place, text in enumerate(found):
+                if text is None and (older := self._old.get(wanted[place])) is not None:
+                    found[place] = older
+                    self.put(wanted[place], older)
+        return found
 
-    def put(self, id: int, version: Version, text: bytes) -> None:
+    def put(self, key: Hashable, text: bytes) -> None:
         if self._size > self._room:
             self._old, self._young, self._size = self._young, {}, 0
-        self._young[id] = (version, text)
+        self._young[key] = text
         self._size += len(text)

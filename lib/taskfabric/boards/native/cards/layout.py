@@ -2,84 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+import itertools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import orjson
 
-from taskfabric.boards.native.cards.faces import SEEN_HERE, rows, through
+from taskfabric.boards.native.cards.faces import SEEN_HERE, through
 from taskfabric.boards.native.cards.kept import Kept
-from taskfabric.boards.native.cards.listing import of_project
+from taskfabric.boards.native.cards.listing import Name, of_project
 from taskfabric.boards.native.names import Connection
 from taskfabric.domain.principal import Trust, Viewer
 from taskfabric.domain.reserved_tags import reserved_tag_id
 from taskfabric.domain.status import Flag
 from taskfabric.ports.faces import Row
 
-_COLUMNS: Final = """
-SELECT c.id, c.title, c.position, c.project_id, c.task_limit, c.description,
-       c.hide_in_dashboard::int AS hide_in_dashboard
-  FROM columns c WHERE c.project_id = %(project)s ORDER BY c.position, c.id
-"""
-_SWIMLANES: Final = """
-SELECT s.id, s.name, s.position, s.is_active::int AS is_active, s.project_id, s.description, s.task_limit
-  FROM swimlanes s WHERE s.project_id = %(project)s AND s.is_active ORDER BY s.position, s.id
-"""
+# People's tags, by card and by name; then what stands for a rule, which has no number.
 _TAGS: Final = f"""
-SELECT h.task_id, array_agg(g.id ORDER BY g.name, g.id), array_agg(g.name ORDER BY g.name, g.id),
-       array_agg(g.color_id ORDER BY g.name, g.id)
+SELECT h.task_id, g.id, g.name, g.color_id, 0 AS flags, '' AS tier, '{{}}'::text[] AS needs, 0 AS trust
   FROM tasks t JOIN task_has_tags h ON h.task_id = t.id JOIN tags g ON g.id = h.tag_id
- WHERE t.project_id = %(project)s AND t.has_tags AND {SEEN_HERE} GROUP BY h.task_id
-"""
-_RESERVED: Final = f"""
-SELECT t.id, t.flags, l.tier, l.needs, l.trust FROM tasks t JOIN lanes l ON l.id = t.lane_id
- WHERE t.project_id = %(project)s AND (t.flags <> 0 OR l.tier <> '' OR l.needs <> '{{}}' OR l.trust > 0)
-   AND {SEEN_HERE}
+ WHERE t.project_id = %(project)s AND t.has_tags AND {SEEN_HERE}
+UNION ALL SELECT t.id, NULL, NULL, NULL, t.flags, l.tier, l.needs, l.trust FROM tasks t JOIN lanes l ON l.id = t.lane_id
+ WHERE t.project_id = %(project)s AND {SEEN_HERE} AND (t.flags <> 0 OR t.lane_id IN (
+           SELECT x.id FROM lanes x WHERE x.tier <> '' OR x.needs <> '{{}}' OR x.trust > 0))
+ ORDER BY name NULLS LAST, id
 """
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Cell:
     """A column of one swimlane."""
 
-    texts: list[bytes] = field(default_factory=list)  # of its cards
+    texts: Sequence[bytes] = ()  # of its cards
     score: int = 0
     opened: int = 0
 
 
+_CELL: Final = operator.itemgetter(0, 1)  # of a Standing: its swimlane and its column
+
+
 def board(conn: Connection, kept: Kept, project_id: int, viewer: Viewer | None) -> list[Row]:
     """Active swimlanes; [] for a project without any, or without a column."""
-    values = {"project": project_id, **through(viewer)}
-    swimlanes, columns = rows(conn, _SWIMLANES, values), rows(conn, _COLUMNS, values)
+    standing, names = of_project(conn, kept, project_id, _tags_of(conn, project_id, viewer), viewer)
+    swimlanes = [_swimlane(row, project_id) for row in names.all("swimlane") if row.flag]
+    columns = [_column(row, project_id) for row in names.all("column")]
     if not swimlanes or not columns:
         return []
     cells: dict[tuple[object, object], _Cell] = {}
-    for column_id, swimlane_id, is_active, score, text in of_project(
-        conn, kept, project_id, _tags_of(conn, values), viewer
-    ):
-        cell = cells.get((swimlane_id, column_id))
-        if cell is None:
-            cell = cells[swimlane_id, column_id] = _Cell()
-        cell.texts.append(text)
-        cell.score += score
-        cell.opened += is_active
+    for key, group in itertools.groupby(standing, key=_CELL):
+        _, _, active, scores, texts = zip(*group, strict=True)
+        cells[key] = _Cell(texts, sum(scores), sum(active))
     return _laid_out(swimlanes, columns, cells)
 
 
-def _tags_of(conn: Connection, values: Mapping[str, Any]) -> dict[int, list[Row]]:
-    """People's tags by card, and those that stand for a rule."""
+def _column(row: Name, project_id: int) -> Row:
+    return {
+        "id": row.id,
+        "title": row.name,
+        "position": row.position,
+        "project_id": project_id,
+        "task_limit": row.task_limit,
+        "description": row.description,
+        "hide_in_dashboard": row.flag,
+    }
+
+
+def _swimlane(row: Name, project_id: int) -> Row:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "position": row.position,
+        "is_active": row.flag,
+        "project_id": project_id,
+        "description": row.description,
+        "task_limit": row.task_limit,
+    }
+
+
+def _tags_of(conn: Connection, project_id: int, viewer: Viewer | None) -> dict[int, bytes]:
+    """People's tags by card, and those that stand for a rule, each card's as JSON."""
     found: dict[int, list[Row]] = {}
-    for task_id, ids, titles, colors in conn.execute(_TAGS, values).fetchall():
-        found[task_id] = [
-            {"id": i, "name": n, "color_id": k, "task_id": task_id} for i, n, k in zip(ids, titles, colors, strict=True)
-        ]
-    for task_id, flags, tier, needs, trust in conn.execute(_RESERVED, values).fetchall():
-        found.setdefault(task_id, []).extend(
+    for task_id, id_, name, color_id, flags, tier, needs, trust in conn.execute(
+        _TAGS, {"project": project_id, **through(viewer)}
+    ).fetchall():
+        tags = found.setdefault(task_id, [])
+        if id_ is not None:
+            tags.append({"id": id_, "name": name, "color_id": color_id, "task_id": task_id})
+            continue
+        tags += [
             {"id": reserved_tag_id(name), "name": name, "color_id": None, "task_id": task_id}
             for name in _reserved(flags, tier, needs, trust)
-        )
-    return found
+        ]
+    return {task_id: orjson.dumps(tags) for task_id, tags in found.items()}
 
 
 def _reserved(flags: int, tier: str, needs: list[str], trust: int) -> list[str]:
@@ -106,7 +122,7 @@ def _laid_out(swimlanes: list[Row], columns: list[Row], cells: dict[tuple[object
             shown[column["id"]] = shown.get(column["id"], 0) + count
             scores[column["id"]] = scores.get(column["id"], 0) + cell.score
             counts = {"nb_open_tasks": opened.get(column["id"], 0), "nb_tasks": count, "score": cell.score}
-            tasks = orjson.Fragment(b"[%b]" % b",".join(cell.texts))
+            tasks = list(map(orjson.Fragment, cell.texts))
             parts.append({**column, "tasks": tasks, **counts, "column_nb_open_tasks": counts["nb_open_tasks"]})
         lane["columns"] = parts
         lane["nb_swimlanes"] = len(swimlanes)

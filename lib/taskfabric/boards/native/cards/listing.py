@@ -13,113 +13,87 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from taskfabric.boards.native.cards.faces import CORE, FROM, PLACE, SEEN_ANYWHERE, SEEN_HERE, rows, through
-from taskfabric.boards.native.cards.kept import Kept, Version
+from taskfabric.boards.native.cards.kept import Kept
 from taskfabric.boards.native.names import Connection
 from taskfabric.domain.principal import Viewer
-from taskfabric.ports.faces import Card, Row
+from taskfabric.ports.faces import Dress, Row
 
-# Which version of its row and of its face a card has: PostgreSQL's xmin is another one after each change.
-_VERSIONS: Final = """
-SELECT t.id, t.xmin, f.xmin, t.column_id, t.swimlane_id, t.is_active, coalesce(f.color_id, 'yellow')
-  FROM tasks t LEFT JOIN task_faces f ON f.task_id = t.id
+# Which version of its row and of its face a card has (PostgreSQL's xmin is another one after each change), and its
+# place among the open cards of its cell.
+_VERSIONS: Final = "t.id, t.xmin, f.xmin"
+_AMONG: Final = "OVER (PARTITION BY t.swimlane_id, t.column_id ORDER BY t.rank, t.id)"
+_HERE: Final = f"""
+  FROM tasks t LEFT JOIN task_faces f ON f.task_id = t.id WHERE t.project_id = %(project)s AND {SEEN_HERE}
 """
+_OPEN: Final = f"SELECT {_VERSIONS}, row_number() {_AMONG} {_HERE} AND t.is_active ORDER BY t.id"
+_CLOSED: Final = f"SELECT {_VERSIONS}, 0 {_HERE} AND NOT t.is_active ORDER BY t.id"
 _STANDING: Final = f"""
-SELECT t.id, t.xmin, f.xmin, t.column_id, t.swimlane_id, t.is_active, t.score, t.owner_id
-  FROM tasks t LEFT JOIN task_faces f ON f.task_id = t.id
- WHERE t.project_id = %(project)s AND {SEEN_HERE} ORDER BY t.rank, t.id
+SELECT {_VERSIONS}, CASE WHEN t.is_active THEN count(*) FILTER (WHERE t.is_active) {_AMONG} ELSE 0 END,
+       t.swimlane_id, t.column_id, t.is_active, coalesce(t.score, 0), t.owner_id
+  {_HERE} ORDER BY t.swimlane_id, t.column_id, t.rank, t.id
 """
 _CORES: Final = f"SELECT {CORE}, t.xmin AS row, f.xmin AS face {FROM} WHERE t.id = ANY (%(ids)s::bigint[])"
+_Found = tuple[Any, ...]  # a card's id, the version of its row, of its face, its place, then where it stands
+_ID: Final[Any] = operator.itemgetter(0)
 
 
-def cards(conn: Connection, kept: Kept, project_id: int, active: bool, viewer: Viewer | None) -> list[Card]:
-    """The open or the closed cards of a project, by id."""
-    kind = "t.is_active" if active else "NOT t.is_active"
-    found = conn.execute(
-        f"{_VERSIONS} WHERE t.project_id = %(project)s AND {kind} AND {SEEN_HERE} ORDER BY t.rank, t.id",
-        {"project": project_id, **through(viewer)},
-    ).fetchall()
-    texts, missing = kept.find({row[0]: row[1:3] for row in found})
-    for core, version in _cores(conn, missing):
-        texts[_ID(core)] = _keep(kept, version, {**core, "external_provider": None, "external_uri": None})
-    places = _Places()
-    shown = [
-        Card(id_, texts[id_], places.next(column_id, swimlane_id) if is_active else 0, color_id)
-        for id_, _, _, column_id, swimlane_id, is_active, color_id in found
-        if id_ in texts
-    ]
-    shown.sort()
-    return shown
+def cards(
+    conn: Connection, kept: Kept, project_id: int, active: bool, viewer: Viewer | None, dress: Dress
+) -> list[bytes]:
+    """The open or the closed cards of a project, by id, each as ``dress`` writes it."""
+    found = conn.execute(_OPEN if active else _CLOSED, {"project": project_id, **through(viewer)}).fetchall()
+    texts = kept.find(found)
+    for at, core, versions in _missing(conn, found, texts):
+        shown = {**core, "external_provider": None, "external_uri": None, "position": found[at][3]}
+        texts[at] = text = dress(shown)
+        kept.put((*versions, found[at][3]), text)
+    return [text for text in texts if text is not None]
 
 
 class Standing(NamedTuple):
     """Where a card of a board stands, and as what."""
 
-    column_id: int
     swimlane_id: int
+    column_id: int
     is_active: bool
     score: int
     text: bytes  # the whole card as JSON
 
 
 def of_project(
-    conn: Connection, kept: Kept, project_id: int, tags: Mapping[int, list[Row]], viewer: Viewer | None
-) -> list[Standing]:
-    """All cards of a project from top to bottom, with counts, names and these tags."""
+    conn: Connection, kept: Kept, project_id: int, tags: Mapping[int, bytes], viewer: Viewer | None
+) -> tuple[list[Standing], Names]:
+    """All cards of a project, cell by cell from top to bottom, with counts, names and these tags."""
     found = conn.execute(_STANDING, {"project": project_id, **through(viewer)}).fetchall()
-    counts = _counts(conn, [row[0] for row in found])
-    names = _Names(conn, project_id, {row[7] for row in found if row[7]})
-    version = kept.same(project_id, names.version)
-    wanted = {row[0]: (row[1], row[2], counts.get(row[0]), tags.get(row[0]), version) for row in found}
-    texts, missing = kept.find(wanted)
-    for core, (row, face) in _cores(conn, missing):
-        id_ = _ID(core)
+    counts = _counts(conn, list(map(_ID, found)))
+    names = Names(conn, project_id, {row[8] for row in found if row[8]})
+    called = kept.number(project_id, names.version)
+    texts = kept.find([(row, called, counts.get(row[0]), tags.get(row[0])) for row in found])
+    for at, core, versions in _missing(conn, found, texts):
+        id_, place = versions[0], found[at][3]
         beside = _beside(counts.get(id_, _NO_COUNTS), names, core)
-        card = {**core, **beside, "tags": tags.get(id_, []), "is_draggable": True}
-        texts[id_] = _keep(kept, (row, face, *wanted[id_][2:]), card)
-    places = _Places()
-    return [
-        Standing(
-            column_id,
-            swimlane_id,
-            is_active,
-            score or 0,
-            b'%b,"position":%d}' % (texts[id_], places.next(column_id, swimlane_id) if is_active else 0),
-        )
-        for id_, _, _, column_id, swimlane_id, is_active, score, _ in found
-        if id_ in texts
+        shown_tags = orjson.Fragment(tags.get(id_, b"[]"))
+        texts[at] = text = orjson.dumps({**core, **beside, "tags": shown_tags, "is_draggable": True, "position": place})
+        kept.put(((*versions, *found[at][3:]), called, counts.get(id_), tags.get(id_)), text)
+    standing = [
+        Standing(row[4], row[5], row[6], row[7], text)
+        for row, text in zip(found, texts, strict=True)
+        if text is not None
     ]
+    return standing, names
 
 
-class _Places:
-    """Counts cards from top to bottom, each in its cell."""
-
-    def __init__(self) -> None:
-        self._last: dict[tuple[int, int], int] = {}
-
-    def next(self, column_id: int, swimlane_id: int) -> int:
-        """The place of the next open card there."""
-        cell = (column_id, swimlane_id)
-        self._last[cell] = place = self._last.get(cell, 0) + 1
-        return place
-
-
-def _keep(kept: Kept, version: Version, shown: Row) -> bytes:
-    """The card as JSON text without its end, so that its place can follow."""
-    text = orjson.dumps(shown)[:-1]
-    kept.put(_ID(shown), version, text)
-    return text
-
-
-def _cores(conn: Connection, ids: Sequence[int]) -> Iterable[tuple[Row, Version]]:
-    """These cards without place and surroundings, each with the versions that were read."""
-    if not ids:
+def _missing(
+    conn: Connection, found: Sequence[_Found], texts: Sequence[bytes | None]
+) -> Iterable[tuple[int, Row, _Found]]:
+    """Of which of these no text is kept, with the card and the versions that were read now. One that has gone
+    meanwhile is left out."""
+    if None not in texts:
         return
-    for row in rows(conn, _CORES, {"ids": _array(ids)}):
-        version = (row.pop("row"), row.pop("face"))
-        yield row, version
-
-
-_ID: Final[Any] = operator.itemgetter("id")
+    places = {row[0]: at for at, (row, text) in enumerate(zip(found, texts, strict=True)) if text is None}
+    for core in rows(conn, _CORES, {"ids": _array(places)}):
+        versions = (core["id"], core.pop("row"), core.pop("face"))
+        yield places[versions[0]], core, versions
 
 
 def _array(ids: Iterable[int]) -> str:
@@ -150,30 +124,52 @@ def _counts(conn: Connection, ids: Collection[int]) -> dict[int, _Counts]:
 
 
 _NAMES: Final = """
-SELECT 'user', id, username, name, email, NULL::int FROM users WHERE id = ANY (%(owners)s::bigint[])
-UNION ALL SELECT 'category', id, name, nullif(description, ''), color_id, NULL FROM project_has_categories
+SELECT 'user' AS kind, id, username, name, email, 0 AS position, 0, 0 FROM users
+ WHERE id = ANY (%(owners)s::bigint[])
+UNION ALL SELECT 'category', id, name, nullif(description, ''), color_id, 0, 0, 0 FROM project_has_categories
            WHERE project_id = %(project)s
-UNION ALL SELECT 'column', id, title, NULL, NULL, position FROM columns WHERE project_id = %(project)s
-UNION ALL SELECT 'swimlane', id, name, NULL, NULL, NULL FROM swimlanes WHERE project_id = %(project)s
-UNION ALL SELECT 'project', id, name, NULL, NULL, NULL FROM projects WHERE id = %(project)s ORDER BY 1, 2
+UNION ALL SELECT 'column', id, title, description, NULL, position, task_limit, hide_in_dashboard::int FROM columns
+           WHERE project_id = %(project)s
+UNION ALL SELECT 'swimlane', id, name, description, NULL, position, task_limit, is_active::int FROM swimlanes
+           WHERE project_id = %(project)s
+UNION ALL SELECT 'project', id, name, NULL, NULL, 0, 0, 0 FROM projects WHERE id = %(project)s
+ ORDER BY kind, position, id
 """
-_Name = tuple[Any, ...]  # kind, id, then what is said of it
-_NO_NAME: Final[_Name] = (None,) * 6
 
 
-class _Names:
+class Name(NamedTuple):
+    """Something that a card points to, as its kind has it."""
+
+    kind: str
+    id: int | None
+    name: str | None  # a user's is his username
+    description: str | None  # a user's is his name
+    more: str | None  # the colour of a category, the mail address of a user
+    position: int | None
+    task_limit: int | None
+    flag: int | None  # of a column: hidden on dashboards; of a swimlane: active
+
+
+_NO_NAME: Final = Name("", None, None, None, None, None, None, None)
+
+
+class Names:
     """What the cards of a project point to."""
 
     def __init__(self, conn: Connection, project_id: int, owners: Collection[int]) -> None:
         found = conn.execute(_NAMES, {"project": project_id, "owners": _array(owners)}).fetchall()
-        self.version = tuple(found)
-        self._by_id = {row[:2]: row for row in found}
+        self.version = tuple(map(Name._make, found))
+        self._by_id: dict[tuple[str, object], Name] = {(row.kind, row.id): row for row in self.version}
 
-    def of(self, kind: str, id: object) -> _Name:
+    def all(self, kind: str) -> list[Name]:
+        """Those of a kind, by position."""
+        return [row for row in self.version if row.kind == kind]
+
+    def of(self, kind: str, id: object) -> Name:
         return self._by_id.get((kind, id), _NO_NAME)
 
 
-def _beside(counts: _Counts, names: _Names, core: Row) -> Row:
+def _beside(counts: _Counts, names: Names, core: Row) -> Row:
     """Counts and names as Kanboard calls them."""
     _, comments, files, external, subtasks, completed, links, milestones = counts
     user, category = names.of("user", core["owner_id"]), names.of("category", core["category_id"])
@@ -186,17 +182,17 @@ def _beside(counts: _Counts, names: _Names, core: Row) -> Row:
         "nb_links": links,
         "nb_external_links": external,
         "is_milestone": 1 if milestones else None,
-        "assignee_username": user[2],
-        "assignee_name": user[3],
-        "assignee_email": user[4],
+        "assignee_username": user.name,
+        "assignee_name": user.description,
+        "assignee_email": user.more,
         "assignee_avatar_path": None,
-        "category_name": category[2],
-        "category_description": category[3],
-        "category_color_id": category[4],
-        "column_name": column[2],
-        "column_position": column[5],
-        "swimlane_name": names.of("swimlane", core["swimlane_id"])[2],
-        "project_name": names.of("project", core["project_id"])[2],
+        "category_name": category.name,
+        "category_description": category.description,
+        "category_color_id": category.more,
+        "column_name": column.name,
+        "column_position": column.position,
+        "swimlane_name": names.of("swimlane", core["swimlane_id"]).name,
+        "project_name": names.of("project", core["project_id"]).name,
     }
 
 

@@ -19,7 +19,7 @@ from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.card_query import CardQuery
 from taskfabric.domain.principal import Stamp, Viewer
 from taskfabric.domain.status import ColumnRole
-from taskfabric.ports.faces import Card, Elsewhere, NewCard, Row, Spot, Words
+from taskfabric.ports.faces import Dress, Elsewhere, NewCard, Row, Spot, Words
 from taskfabric.ports.signal import Change, Signal
 
 T = TypeVar("T")
@@ -49,9 +49,9 @@ class NativeFaces:
         with self._db.connection() as conn:
             return faces.by_reference(conn, project_id, reference, viewer)
 
-    def cards(self, project_id: int, active: bool, viewer: Viewer | None) -> list[Card]:
+    def cards(self, project_id: int, active: bool, viewer: Viewer | None, dress: Dress) -> list[bytes]:
         with self._db.connection() as conn:
-            return listing.cards(conn, self._kept[0], project_id, active, viewer)
+            return listing.cards(conn, self._kept[0], project_id, active, viewer, dress)
 
     def board(self, project_id: int, viewer: Viewer | None) -> list[Row]:
         with self._db.connection() as conn:
