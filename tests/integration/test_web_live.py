@@ -12,7 +12,19 @@ from collections.abc import Iterator
 import pytest
 
 from taskfabric.services.overview_verbs import Depths, RecentEvents, ShowBoard
-from taskfabric.services.verbs import Chunks, Done, EditTask, Events, FenceArg, Move, Submit, SubmitMany, Take
+from taskfabric.services.verbs import (
+    Chunks,
+    Done,
+    EditTask,
+    Events,
+    FenceArg,
+    Move,
+    Renew,
+    Submit,
+    SubmitMany,
+    Take,
+)
+from taskfabric.surfaces.web.looks import iso
 from taskfabric.testing import TestServer
 from tests.integration.serving import Served, serving
 from tests.integration.surfing import Surfer
@@ -96,6 +108,52 @@ def test_a_card_that_leaves_the_board_is_said_to_be_gone(served: Served, alice: 
     with _stream(alice, f"/live/board/alice?tag=red&cursor={cursor}") as events:
         fabric.call(EditTask(task=task, remove_tags=("red",)))
         assert _next(events, "gone")[1] == str(task)
+
+
+def _live(alice: Surfer, board: str) -> str:
+    """The stream of a board's page as it is shown now."""
+    found = re.search(r'sse-connect="(/live/board[^"]*)"', alice.get(board).text)
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def test_a_card_that_goes_to_another_queue_vanishes_from_the_old_board(served: Served, alice: Surfer) -> None:
+    """Also where it goes to somebody who shows it to nobody else."""
+    fabric = served.fabric("alice")
+    stays, goes = (fabric.call(Submit(title=title, to="alice")).task.id for title in ("Stays", "Goes"))
+    with _stream(alice, _live(alice, "/board/alice")) as events:
+        fabric.call(Move(task=goes, queue="bob"))
+        assert _next(events, "gone")[1] == str(goes)
+        assert _next(events, "counts")[1] != ""
+        fabric.call(EditTask(task=stays, title="Stays on"))
+        assert "Stays on" in _next(events, "card")[1]
+
+
+def test_a_card_that_is_deleted_vanishes_from_the_board(served: Served, alice: Surfer) -> None:
+    task = served.fabric("alice").call(Submit(title="Deleted", to="alice")).task.id
+    with _stream(alice, _live(alice, "/board/alice")) as events:
+        assert served.call("removeTask", {"task_id": task})["result"] is True
+        assert _next(events, "gone")[1] == str(task)
+
+
+def test_a_card_that_left_before_the_stream_began_vanishes_with_its_beginning(served: Served, alice: Surfer) -> None:
+    fabric = served.fabric("alice")
+    task = fabric.call(Submit(title="Left meanwhile", to="alice")).task.id
+    path = _live(alice, "/board/alice")
+    fabric.call(Move(task=task, queue="bob"))
+    with _stream(alice, path) as events:
+        assert _next(events, "gone")[1] == str(task)
+
+
+def test_a_renewed_lease_is_shown_of_a_card_that_has_not_changed(served: Served, alice: Surfer) -> None:
+    kimi = served.fabric("kimi")
+    task = served.fabric("alice").call(Submit(title="Worked for long", to="pool")).task.id
+    fence = FenceArg.of(kimi.call(Take(task=task)).fence)
+    served.caught_up()
+    with _stream(alice, _live(alice, "/board/pool")) as events:
+        until = kimi.call(Renew(fences=(fence,), lease=7200))[0].until
+        assert until is not None
+        assert f'data-until="{iso(until)}"' in _next(events, "card")[1]
 
 
 def test_a_task_is_followed_from_the_last_event_on(served: Served, alice: Surfer) -> None:

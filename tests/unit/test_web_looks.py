@@ -14,6 +14,7 @@ from taskfabric.domain.status import Flag, Status
 from taskfabric.domain.task import Entry, Task
 from taskfabric.surfaces.web.looks import HERE, Looks, browser, duration, labels, size, ticks
 from taskfabric.surfaces.web.markdown import html_of
+from taskfabric.surfaces.web.pages.board import read_numbers, write_numbers
 from taskfabric.surfaces.web.shelf import Shelf
 
 VENDOR = HERE / "assets" / "vendor"
@@ -113,6 +114,18 @@ def test_a_duration_is_said_in_one_unit(seconds: int, text: str) -> None:
 def test_sizes_and_ticks_read_well() -> None:
     assert (size(512), size(2048), size(5 * 2**20)) == ("512 B", "2.0 KiB", "5.0 MiB")
     assert ticks("run `fabric <up>` now") == "run <code>fabric &lt;up&gt;</code> now"
+
+
+@pytest.mark.parametrize("numbers", [[], [7], [3, 1, 2], [5, 2**40, 6], list(range(1, 4000, 7))])
+def test_the_numbers_of_the_shown_cards_travel_in_an_address(numbers: list[int]) -> None:
+    word = write_numbers(numbers)
+    assert read_numbers(word) == sorted(numbers)
+    assert len(word) <= 2 * len(numbers) + 14
+
+
+@pytest.mark.parametrize("word", ["", "x", "1..2", ".", "-1", "1e9", "٣", "9" * 19])
+def test_what_is_no_word_of_numbers_names_no_card(word: str) -> None:
+    assert read_numbers(word) == []
 
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)

@@ -71,6 +71,9 @@ class Overview(Protocol):
     def board(self, project_id: int, wanted: CardFilter, per_column: int, viewer: Viewer) -> BoardView:
         """The open cards of the project, by column and then by place. Raises NotFound for a missing project."""
 
+    def standing(self, project_id: int, tasks: Sequence[int], viewer: Viewer) -> dict[int, datetime | None]:
+        """Those of the tasks that stand open on this board and that the viewer may see, with the end of their lease."""
+
     def depth(self, project_ids: Sequence[int], hours: int, viewer: Viewer) -> dict[int, tuple[DepthPoint, ...]]:
         """For each of the projects the unfinished tasks at the end of each of the last hours, oldest first."""
 

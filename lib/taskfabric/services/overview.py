@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from taskfabric.domain.journal import Cursor
@@ -36,6 +37,11 @@ class Overlooking:
         moves = caller.principal.is_human and caller.run is None
         arranges = moves and policy.manages(self._desk, caller, queue.project_id)
         return Wall(queue=queue.name, may_move=moves, may_arrange=arranges, view=view)
+
+    def standing(self, caller: Caller, verb: overview_verbs.Standing) -> dict[int, datetime | None]:
+        """Raises NotFound for a queue that the caller may not know of."""
+        queue = self._reading.readable(caller, verb.queue)
+        return self._overview.standing(queue.project_id, verb.tasks, Viewer.of(caller))
 
     def depths(self, caller: Caller, verb: overview_verbs.Depths) -> list[dict[str, Any]]:
         """One entry a queue, with a number for each hour."""

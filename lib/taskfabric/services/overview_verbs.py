@@ -10,7 +10,7 @@ from pydantic import Field
 
 from taskfabric.domain.journal import Cursor, Event
 from taskfabric.domain.status import ColumnRole
-from taskfabric.domain.task import Task
+from taskfabric.domain.task import Task, instant
 from taskfabric.ports.fabric import Codec, Verb
 from taskfabric.ports.overview import BoardView, ColumnView
 from taskfabric.services.answers import plain
@@ -97,6 +97,20 @@ class ShowBoard(Verb[Wall]):
     priority: Priority | None = None
     tasks: Annotated[tuple[TaskId, ...], Field(max_length=1000)] | None = None  # these only
     per_column: Page = 50
+
+
+class Standing(Verb[dict[int, datetime | None]]):
+    """Those of these tasks that stand on this queue's board and that the caller may see, with the end of their lease:
+    what left the board is not among them, wherever it went."""
+
+    method: ClassVar[str] = "fabric.board.standing"
+    result = Codec[dict[int, datetime | None]](
+        encode=lambda found: {str(id_): None if until is None else until.isoformat() for id_, until in found.items()},
+        decode=lambda shape: {int(id_): instant(until) for id_, until in shape.items()},
+    )
+
+    queue: Word
+    tasks: Annotated[tuple[TaskId, ...], Field(max_length=5000)]
 
 
 class Depths(Verb[list[dict[str, Any]]]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from taskfabric.boards.native.journal import event_of
@@ -18,6 +19,10 @@ from taskfabric.domain.task import Task
 from taskfabric.ports.overview import BoardView, CardFilter, ColumnView, DepthPoint, EventFilter
 
 _STANDING: Final = "t.project_id = %(project)s AND t.is_active AND t.status <> 'record'"
+
+_STILL: Final = f"""
+SELECT t.id, t.lease_until FROM tasks t WHERE t.id = ANY (%(tasks)s::bigint[]) AND {_STANDING} AND {VISIBLE}
+"""
 
 # Both ends of each hour lie in the past: what is open at an instant was made before it and had not ended by then.
 _DEPTH: Final = f"""
@@ -111,6 +116,12 @@ class NativeOverview:
         )
         rows = conn.execute(sql.encode(), values).fetchall()
         return [(task_of(conn, self._names, row[1:]), row[0]) for row in rows]
+
+    def standing(self, project_id: int, tasks: Sequence[int], viewer: Viewer) -> dict[int, datetime | None]:
+        """Those of the tasks that stand open on this board, with the end of their lease."""
+        values = {**eyes(viewer), "project": project_id, "tasks": list(tasks)}
+        with self._db.connection() as conn:
+            return dict(conn.execute(_STILL.encode(), values).fetchall())
 
     def depth(self, project_ids: Sequence[int], hours: int, viewer: Viewer) -> dict[int, tuple[DepthPoint, ...]]:
         """How many of each project's tasks were unfinished at the end of each hour."""

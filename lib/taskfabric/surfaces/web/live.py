@@ -19,17 +19,17 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from taskfabric.domain.errors import FabricError, NotAuthenticated, NotFound, Unavailable
-from taskfabric.domain.task import Task
 from taskfabric.services.fleet_verbs import ReadChunks
 from taskfabric.services.hallway import Hallway
 from taskfabric.services.inbox_verbs import Inbox
+from taskfabric.services.overview_verbs import Standing
 from taskfabric.services.verbs import Events, Show
 from taskfabric.surfaces.answers import header, send_error, until_gone
 from taskfabric.surfaces.events import HEARTBEAT, Pulse
 from taskfabric.surfaces.fabric_rpc.procedures import incident
 from taskfabric.surfaces.threads import Pool
 from taskfabric.surfaces.web.looks import Looks
-from taskfabric.surfaces.web.pages.board import wanted
+from taskfabric.surfaces.web.pages.board import read_numbers, wanted
 from taskfabric.surfaces.web.pages.inbox import fingerprint
 from taskfabric.surfaces.web.session import Gate
 from taskfabric.surfaces.web.visit import Visit, cookies, query
@@ -37,7 +37,6 @@ from taskfabric.surfaces.web.visit import Visit, cookies, query
 _PAGE: Final = 200  # events read at once
 _ANYWAY: Final = 5.0  # seconds after which a stream looks without a reason
 _SOON: Final = 1.0  # the same while a run may be writing output, which is not in the journal
-_LEASES: Final = 20.0  # seconds after which renewed leases are shown again
 _CURSOR: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,19}")
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -70,55 +69,51 @@ class Feed(Protocol):
 
 
 class BoardFeed:
-    """A queue's board: each changed card once, as it now is."""
+    """A queue's board: each changed card once, as it now is, and which of the shown ones have left.
+
+    The journal tells what changes on the board. What left it, for another board or for good, is no longer this board's
+    to tell, and renewals are in no journal: both are found by asking for the shown cards themselves.
+    """
 
     rest = _ANYWAY
 
-    def __init__(self, looks: Looks, queue: str, cursor: str) -> None:
+    def __init__(self, looks: Looks, queue: str, cursor: str, shown: Sequence[int]) -> None:
         self._looks = looks
         self._queue = queue
         self._cursor = cursor
-        self._leases: dict[int, datetime | None] = {}
-        self._looked = time.monotonic()
+        self._shown: dict[int, datetime | None] = dict.fromkeys(shown)  # with the end of each lease
+        self._began = False
 
     def look(self, visit: Visit) -> Iterator[Piece]:
         page = visit.fabric.call(Events(queue=self._queue, cursor=self._cursor, limit=_PAGE))
-        cursor = str(page.cursor)
-        changed = list(dict.fromkeys(e.task_id for e in page.events if e.task_id is not None))
-        renewed = self._renewed() if not changed else []
-        if changed or renewed:
-            yield from self._pieces(visit, changed, renewed, cursor)
-        self._cursor = cursor  # only now: what could not be read is read again
+        changed = dict.fromkeys(e.task_id for e in page.events if e.task_id is not None)
+        stands = visit.fabric.call(Standing(queue=self._queue, tasks=tuple(self._shown))) if self._shown else {}
+        shown = dict(self._shown) if self._began else {**self._shown, **stands}
+        renewed = [id_ for id_, until in stands.items() if until != shown[id_]]
+        left = shown.keys() - stands.keys()
+        yield from self._pieces(visit, shown, [*changed, *renewed], {*left, *changed}, str(page.cursor))
+        self._cursor, self._shown, self._began = str(page.cursor), shown, True  # what could not be read is read again
 
-    def _pieces(self, visit: Visit, changed: Sequence[int], renewed: Sequence[int], cursor: str) -> Iterator[Piece]:
-        wall = visit.fabric.call(wanted(visit.query, self._queue, per_column=1000, tasks=changed or renewed))
-        values = {"now": wall.view.now, "zone": visit.zone}
-        missing = set(changed)
-        for column in wall.view.columns:
-            for task, rank in zip(column.cards, column.ranks, strict=True):
-                missing.discard(task.id)
-                if self._is_news(task, task.id in changed):
+    def _pieces(
+        self, visit: Visit, shown: dict[int, datetime | None], news: Sequence[int], left: set[int], cursor: str
+    ) -> Iterator[Piece]:
+        """``left``: what is gone, unless it is found to stand there; ``shown`` is brought up to date."""
+        moved = bool(left)
+        if news:
+            wall = visit.fabric.call(wanted(visit.query, self._queue, per_column=1000, tasks=news[:1000]))
+            values = {"now": wall.view.now, "zone": visit.zone}
+            for column in wall.view.columns:
+                for task, rank in zip(column.cards, column.ranks, strict=True):
+                    left.discard(task.id)
+                    shown[task.id] = task.lease_until
                     card = self._looks.part("parts.html", "card", values, task, rank, wall.may_move)
                     yield Piece(kind="card", data=card, id=cursor)
-        for task_id in missing:
-            self._leases.pop(task_id, None)
+        for task_id in sorted(left):
+            shown.pop(task_id, None)
             yield Piece(kind="gone", data=str(task_id), id=cursor)
-        if changed:
+        if moved:
             counts = visit.fabric.call(wanted(visit.query, self._queue, per_column=1)).view.columns
             yield Piece(kind="counts", data=orjson.dumps({str(c.id): c.total for c in counts}).decode())
-
-    def _renewed(self) -> list[int]:
-        """Tasks that are worked: renewals are not in the journal, so their leases are looked at now and then."""
-        if not self._leases or time.monotonic() - self._looked < _LEASES:
-            return []
-        self._looked = time.monotonic()
-        return list(self._leases)[:_PAGE]
-
-    def _is_news(self, task: Task, changed: bool) -> bool:
-        known = self._leases.pop(task.id, None)
-        if task.lease_until is not None:
-            self._leases[task.id] = task.lease_until
-        return changed or known != task.lease_until
 
 
 class TaskFeed:
@@ -235,7 +230,7 @@ class Live:
         kind, _, name = scope["path"].removeprefix("/live/").partition("/")
         match kind:
             case "board" if name:
-                return BoardFeed(self._looks, unquote(name), cursor)
+                return BoardFeed(self._looks, unquote(name), cursor, read_numbers(asked.get("shown", "")))
             case "task" if name.isascii() and name.isdigit() and len(name) < 19:
                 numbers = {key: _number(asked.get(key, "")) for key in ("epoch", "after")}
                 return TaskFeed(self._looks, int(name), cursor, epoch=max(0, numbers["epoch"]), after=numbers["after"])

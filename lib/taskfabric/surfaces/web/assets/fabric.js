@@ -187,6 +187,11 @@
     heard[type](data);
     tick();
   });
+  // A stream that was lost tells what changed since, but not what has left: the page is made anew.
+  document.addEventListener("htmx:sseOpen", (event) => {
+    if (event.target.dataset.opened) refresh();
+    event.target.dataset.opened = "yes";
+  });
   document.addEventListener("htmx:beforeOnLoad", () => $("#toast").classList.remove("on"));
   document.addEventListener("htmx:sendError", () => toast("The server cannot be reached; nothing was sent."));
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -16,6 +18,8 @@ from taskfabric.surfaces.web.visit import Visit
 
 CAP: Final = 40  # cards of a column on the first view
 _ALL: Final = 500
+_MOST: Final = 5000  # cards that one stream watches
+_NUMBERS: Final = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})*")
 _FILTERS: Final = ("text", "holder", "tag", "priority")
 
 
@@ -36,6 +40,7 @@ def board(visit: Visit, queue: str) -> Page:
     # From here on the stream goes: what happens while the page is made is shown twice rather than not at all.
     cursor = visit.fabric.call(Events(cursor="end")).cursor
     filters = {name: visit.query[name] for name in _FILTERS if visit.query.get(name)}
+    shown = [card.id for column in wall.view.columns for card in column.cards]
     return Page(
         template="board.html",
         values={
@@ -46,7 +51,7 @@ def board(visit: Visit, queue: str) -> Page:
             "now": wall.view.now,
             "filters": filters,
             "more": urlencode({**filters, "all": "1"}),
-            "live": urlencode({**filters, "cursor": str(cursor)}),
+            "live": urlencode({**filters, "cursor": str(cursor), "shown": write_numbers(shown)}),
             "queues": [q.name for q in visit.fabric.call(ListQueues())],
         },
     )
@@ -63,6 +68,19 @@ def wanted(query: Any, queue: str, *, per_column: int, tasks: Sequence[int] | No
     if tasks is not None:
         asked["tasks"] = list(tasks)
     return verb_of(ShowBoard, asked)
+
+
+def write_numbers(numbers: Iterable[int]) -> str:
+    """The numbers as a short word of an address: in order, each as the distance from the one before."""
+    ordered = [0, *sorted(numbers)]
+    return ".".join(str(after - before) for before, after in pairwise(ordered))
+
+
+def read_numbers(word: str) -> list[int]:
+    """What ``write_numbers`` wrote, as far as it may be asked for at once; nothing for any other word."""
+    if not _NUMBERS.fullmatch(word):
+        return []
+    return [n for n in accumulate(int(step) for step in word.split(".")[:_MOST]) if n < 2**62]
 
 
 def columned(column: ColumnView, wall: Wall) -> dict[str, Any]:
