@@ -165,3 +165,33 @@ def test_what_an_agent_wrote_is_shown_and_not_obeyed_by_a_terminal(town: Town, h
     assert said.code == 0
     assert "\x9b" not in said.out
     assert "\u202e" not in said.out
+
+
+# -- channels ----------------------------------------------------------------------------------------------
+
+ADDRESS: Final = b"ntfys://93.184.215.14/secret-topic\n"
+
+
+def test_a_channel_is_added_from_standard_input_listed_without_its_secret_and_removed(town: Town) -> None:
+    refused(town.alice("channel", "add", "--json", stdin=ADDRESS), 7)
+    said = town.alice("channel", "add", "--pin", stdin=ADDRESS + PIN)
+    assert said.code == 0, said
+    assert "ntfys://93.184.215.14/…" in said.out
+    (shown,) = town.alice.json("channel", "list")
+    listed = town.alice("channel", "list")
+    assert "secret" not in said.out + listed.out + json.dumps(shown)
+    assert town.bob.json("channel", "list") == []
+    number = str(shown["id"])
+    refused(town.bob("channel", "remove", number, "--json"), 3)
+    tried = town.alice("channel", "test", number, "--json")
+    assert (tried.code, tried.json["taken"]) == (1, False)
+    assert "secret" not in tried.out
+    assert town.alice("channel", "remove", number, "--pin", stdin=PIN).code == 0
+    assert town.alice.json("channel", "list") == []
+
+
+@pytest.mark.parametrize("address", [b"file:///etc/passwd\n", b"ntfy://127.0.0.1/secret\n", b"\n"])
+def test_an_address_that_may_not_be_is_refused_with_the_next_step(town: Town, address: bytes) -> None:
+    error = refused(town.bob("channel", "add", "--json", stdin=address), 2)
+    assert error["next"]
+    assert "secret" not in json.dumps(error)

@@ -111,7 +111,7 @@ class Household:
             journal=self.journal,
             files=self.files,
             signal=self.ground.bus,
-            upkeep=upkeep(self.ground.database, self.ground.bus, self.ground.home, self.keeping),
+            upkeep=upkeep(self.ground.settings, self.ground.database, self.ground.bus, self.ground.home, self.keeping),
             moving=NativeMoving(self.ground.database, changed=self.projects.forget),
             fleet=fleet(self.ground.database, self.ground.home, self.ground.settings),
             kanboard=kanboard(

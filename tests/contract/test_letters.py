@@ -27,6 +27,7 @@ class Channel:
     def __init__(self) -> None:
         self.taken: list[tuple[str, str]] = []
         self.works = True
+        self.refuses: set[str] = set()
         outer = self
 
         class Apprise:
@@ -35,9 +36,10 @@ class Channel:
                 return True
 
             def notify(self, body: str, title: str = "") -> bool:
-                if outer.works:
+                takes = outer.works and self.url not in outer.refuses
+                if takes:
                     outer.taken.append((self.url, title))
-                return outer.works
+                return takes
 
         self.module = types.ModuleType("apprise")
         self.module.Apprise = Apprise  # type: ignore[attr-defined]

@@ -22,6 +22,7 @@ CONTRACT = """
     token:create token:revoke token:list pin:set config:show
     inbox approve deny delegate vacation request-approval grant:create grant:list grant:revoke
     policy:show policy:accept session:list session:revoke session:link me
+    channel:list channel:add channel:remove channel:test
 """
 OPTIONS = {
     "up": "--detach --json --port --data",

@@ -14,6 +14,7 @@ from taskfabric.domain.letter import TRIES, Happening, Quiet, reason_of, rest, s
 from taskfabric.domain.status import Flag, Status
 from taskfabric.domain.task import Task
 from taskfabric.services import digest
+from taskfabric.stores.egress import WebEgress
 from taskfabric.stores.notifier import AppriseNotifier, read
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -121,7 +122,7 @@ def test_what_is_wrong_in_the_file_is_named_without_its_secrets(line: str, said:
 
 def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     file = tmp_path / "notify.toml"
-    notifier = AppriseNotifier(file)
+    notifier = AppriseNotifier(file, lambda name: (), WebEgress())
     assert (notifier.reach("alice").urls, notifier.problem()) == ((), "")
     file.write_text('[alice]\nurls = ["ntfy://host/a"]\ndigest = 6\n')
     assert notifier.reach("alice").digest == 6

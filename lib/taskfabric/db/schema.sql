@@ -581,6 +581,23 @@ ALTER TABLE public.approvals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE public.channels (
+    id integer NOT NULL,
+    user_id integer NOT NULL,
+    shown text NOT NULL,
+    sealed bytea NOT NULL,
+    created timestamp with time zone DEFAULT public.fabric_now() NOT NULL
+);
+
+ALTER TABLE public.channels ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.channels_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.chunks (
     task_id bigint NOT NULL,
     epoch bigint NOT NULL,
@@ -825,6 +842,7 @@ CREATE TABLE public.outbox (
     created timestamp with time zone DEFAULT public.fabric_now() NOT NULL,
     sent timestamp with time zone,
     error text DEFAULT ''::text NOT NULL,
+    taken text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT outbox_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'sent'::text, 'failed'::text])))
 );
 
@@ -1442,6 +1460,9 @@ ALTER TABLE ONLY public.approval_deciders
 ALTER TABLE ONLY public.approvals
     ADD CONSTRAINT approvals_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.channels
+    ADD CONSTRAINT channels_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.chunks
     ADD CONSTRAINT chunks_pkey PRIMARY KEY (task_id, epoch, n);
 
@@ -1689,6 +1710,8 @@ CREATE INDEX approvals_task ON public.approvals USING btree (task_id, id) WHERE 
 
 CREATE INDEX approvals_untold ON public.approvals USING btree (id) WHERE ((state <> 'pending'::text) AND (NOT is_told));
 
+CREATE INDEX channels_user ON public.channels USING btree (user_id, id);
+
 CREATE INDEX chunks_at ON public.chunks USING btree (at);
 
 CREATE INDEX comments_task ON public.comments USING btree (task_id, id);
@@ -1815,6 +1838,9 @@ ALTER TABLE ONLY public.approvals
 
 ALTER TABLE ONLY public.approvals
     ADD CONSTRAINT approvals_requester_id_fkey FOREIGN KEY (requester_id) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.channels
+    ADD CONSTRAINT channels_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
 
 ALTER TABLE ONLY public.columns
     ADD CONSTRAINT columns_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.projects(id) ON DELETE CASCADE;

@@ -176,6 +176,7 @@ _NEXT_BY_THING: Final[Mapping[str, str]] = {
     "user": "check the name; `fabric user list` shows humans and agents",
     "person": "check the name; `fabric user list` shows humans and agents",
     "target": "name a queue of `fabric queue list`, somebody of `fabric user list`, pool, auto or any:tier=large",
+    "channel": "check the number; `fabric channel list` shows your channels",
     "token": "check the number; `fabric token list` shows the tokens that you can see",
     "file": "`fabric show REF` lists the files of a task",
     "attachment": "`fabric show REF` lists the files of a task",

@@ -40,6 +40,7 @@ class Letter:
     created: datetime
     sent: datetime | None = None
     error: str = ""  # why the last attempt failed
+    taken: tuple[str, ...] = ()  # marks of the addresses that have it while others have not
 
     def to_json(self) -> dict[str, Any]:
         return {

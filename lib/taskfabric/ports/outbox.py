@@ -24,8 +24,8 @@ class Outbox(Protocol):
         """Pending letters whose time has come, oldest first, kept from other drainers for five minutes."""
 
     def sent(self, letter_id: int) -> None: ...
-    def failed(self, letter_id: int, error: str, again: datetime | None) -> None:
-        """One more attempt failed; the next is at ``again``, None = it is given up."""
+    def failed(self, letter_id: int, error: str, again: datetime | None, taken: Sequence[str]) -> None:
+        """One more attempt failed; the next is at ``again``, None = it is given up. ``taken``: what has it already."""
 
     def of(self, principal_id: int, limit: int) -> list[Letter]:
         """This person's letters, newest first."""

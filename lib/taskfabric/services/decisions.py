@@ -10,6 +10,7 @@ from taskfabric.ports.fabric import Verb
 from taskfabric.services import approval_verbs, inbox_verbs
 from taskfabric.services.approvals import Asking
 from taskfabric.services.away import Humans
+from taskfabric.services.channels import OwnChannels
 from taskfabric.services.desk import Desk
 from taskfabric.services.grants import Grants
 from taskfabric.services.inbox import Inboxes
@@ -28,6 +29,7 @@ class Decisions:
 
     def __init__(self, desk: Desk, upkeep: Upkeep) -> None:
         self._desk = desk
+        self._upkeep = upkeep
         self._levels = Levels(desk)
         self._grants = Grants(desk, self._levels)
         self._answers: dict[type[Verb[Any]], Callable[[Caller, Any], Any]] = {}
@@ -74,6 +76,7 @@ class Decisions:
     def _people(self) -> None:
         on, humans, sessions = self._on, self.humans, self.sessions
         inboxes = Inboxes(self._desk, self._asking, humans, self._notices)
+        channels = OwnChannels(self._desk, self._upkeep)
         on(inbox_verbs.Inbox, inboxes.inbox)
         on(inbox_verbs.Snooze, inboxes.snooze)
         on(inbox_verbs.SnoozeMany, inboxes.snooze_many)
@@ -81,6 +84,10 @@ class Decisions:
         on(inbox_verbs.Vacation, humans.vacation)
         on(inbox_verbs.Me, humans.me)
         on(inbox_verbs.SetMe, humans.set_me)
+        on(inbox_verbs.ListChannels, channels.list)
+        on(inbox_verbs.AddChannel, channels.add)
+        on(inbox_verbs.RemoveChannel, channels.remove)
+        on(inbox_verbs.TryChannel, channels.test)
         on(inbox_verbs.ListSessions, sessions.list)
         on(inbox_verbs.RevokeSession, sessions.revoke)
         on(inbox_verbs.SignInLink, sessions.link)

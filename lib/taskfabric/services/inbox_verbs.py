@@ -1,4 +1,4 @@
-"""The arguments of the verbs about oneself: the inbox, vacation, delegation, settings, sessions."""
+"""The arguments of the verbs about oneself: the inbox, vacation, delegation, settings, channels, sessions."""
 
 from __future__ import annotations
 
@@ -82,6 +82,43 @@ class SetMe(Verb[dict[str, Any]]):
     quiet_begin: Clock | None = None
     quiet_end: Clock | None = None
     no_quiet: bool = False
+
+
+class ListChannels(Verb[list[dict[str, Any]]]):
+    """Where the caller's letters go, without what is secret in the addresses; those without a number are written in
+    notify.toml by whoever keeps the server."""
+
+    method: ClassVar[str] = "fabric.channel.list"
+    result = plain()
+
+
+class AddChannel(Verb[dict[str, Any]]):
+    """The caller's letters go to this address of apprise's, too. It is a secret, and never shown again."""
+
+    method: ClassVar[str] = "fabric.channel.add"
+    result = plain()
+
+    address: Text = Field(repr=False)
+    pin: Text | None = Field(default=None, repr=False)
+
+
+class RemoveChannel(Verb[dict[str, Any]]):
+    """No letter goes there any more."""
+
+    method: ClassVar[str] = "fabric.channel.remove"
+    result = plain()
+
+    id: Annotated[int, Field(ge=1, lt=2**31, strict=True)]
+    pin: Text | None = Field(default=None, repr=False)
+
+
+class TryChannel(Verb[dict[str, Any]]):
+    """A letter without content goes there now; whether it was taken, and otherwise why not."""
+
+    method: ClassVar[str] = "fabric.channel.test"
+    result = plain()
+
+    id: Annotated[int, Field(ge=1, lt=2**31, strict=True)]
 
 
 class ListSessions(Verb[list[dict[str, Any]]]):

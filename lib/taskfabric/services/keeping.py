@@ -113,7 +113,7 @@ class Keeping:
         card: int | None = None
         if inbox is not None:
             card = self._keep(caller, inbox.project_id, person, f"digest-{verb.day.isoformat()}.md", text)
-        if self._upkeep.notifier.reach(person.name).urls and found:
+        if found and self._upkeep.notifier.reach(person.name).addressed:
             letter = NewLetter(
                 to_id=person.id, subject=digest.subject(found), body=text, reason="digest", task_id=card, due=now
             )

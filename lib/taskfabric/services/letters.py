@@ -6,11 +6,11 @@ import logging
 from datetime import datetime
 from typing import Any, Final
 
-from taskfabric.domain.errors import FabricError
 from taskfabric.domain.letter import Happening, Letter, NewLetter, reason_of, rest, subject
 from taskfabric.domain.principal import Caller, Principal, Viewer
 from taskfabric.domain.times import zone_of
 from taskfabric.ports.board import Filter
+from taskfabric.ports.notifier import Taken
 from taskfabric.services import keeper_verbs
 from taskfabric.services.desk import Desk
 from taskfabric.services.notices import Notices
@@ -71,7 +71,7 @@ class Post:
                 continue
             reach = self._upkeep.notifier.reach(person.name)
             # Nobody is told of a task that he may not see (G13); who has no address finds it in his digest.
-            if not reach.urls or not reach.ping or not self._sees(person, happening.task_id):
+            if not reach.addressed or not reach.ping or not self._sees(person, happening.task_id):
                 continue
             quiet = self._notices.quiet(person)
             found.append(
@@ -93,16 +93,16 @@ class Post:
     def _deliver(self, letter: Letter) -> bool:
         outbox = self._upkeep.outbox
         reach = self._upkeep.notifier.reach(letter.to)
-        try:
-            if not reach.urls:
-                raise FabricError("there is no address for this person any more")
-            self._upkeep.notifier.send(reach.urls, letter.subject, letter.body)
-        except FabricError as error:
-            pause = rest(letter.attempts + 1)
-            again = None if pause is None else self._desk.board.now() + pause
-            outbox.failed(letter.id, error.message, again)
-            attempt = letter.attempts + 1
-            log.warning("letter not delivered letter=%d attempt=%d reason=%r", letter.id, attempt, error.message)
-            return False
-        outbox.sent(letter.id)
-        return True
+        had = frozenset(letter.taken)
+        taken = Taken(by=had, problem="there is no address for this person any more")
+        if reach.addressed:
+            taken = self._upkeep.notifier.send(reach, letter.subject, letter.body, letter=letter.id, had=had)
+        if not taken.problem:
+            outbox.sent(letter.id)
+            return True
+        attempt = letter.attempts + 1
+        pause = rest(attempt)
+        again = None if pause is None else self._desk.board.now() + pause
+        outbox.failed(letter.id, taken.problem, again, sorted(taken.by))
+        log.warning("letter not delivered letter=%d attempt=%d reason=%r", letter.id, attempt, taken.problem)
+        return False

@@ -26,7 +26,7 @@ class Notices:
     def reachable(self, person: Principal) -> bool:
         """Whether a letter between the digests can reach him at all."""
         reach = self._upkeep.notifier.reach(person.name)
-        return bool(reach.urls) and reach.ping
+        return reach.addressed and reach.ping
 
     def write(
         self, people: Iterable[int], subject: str, body: str, reason: str, task_id: int | None, *, now: bool

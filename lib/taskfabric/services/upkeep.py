@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from taskfabric.ports.channels import Channels
 from taskfabric.ports.keeping import Keeping
 from taskfabric.ports.notifier import Notifier
 from taskfabric.ports.outbox import Outbox
@@ -25,4 +26,5 @@ class Upkeep:
     slots: Slots
     outbox: Outbox
     notifier: Notifier
+    channels: Channels
     schedules: Callable[[], tuple[str, str]]

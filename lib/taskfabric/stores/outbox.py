@@ -35,7 +35,8 @@ SELECT t.id, t.title, l.priority, CASE WHEN q.kind = 'inbox' THEN q.owner_id END
 _ENDS: Final = ("done", "dead", "rejected", "cancelled")
 _KINDS: Final = frozenset({"submitted", "waiting", "asked", "held", "told", *_ENDS})
 _LETTER: Final = (
-    "o.id, u.username, o.subject, o.body, o.reason, o.task_id, o.state, o.attempts, o.due, o.created, o.sent, o.error"
+    "o.id, u.username, o.subject, o.body, o.reason, o.task_id, o.state, o.attempts, o.due, o.created, o.sent, o.error,"
+    " o.taken"
 )
 _DUE: Final = f"""
 UPDATE outbox o SET due = fabric_now() + interval '5 minutes'
@@ -92,18 +93,18 @@ class OutboxStore:
     def sent(self, letter_id: int) -> None:
         with self._db.connection() as conn:
             conn.execute(
-                "UPDATE outbox SET state = 'sent', sent = fabric_now(), error = '', attempts = attempts + 1"
-                " WHERE id = %s",
+                "UPDATE outbox SET state = 'sent', sent = fabric_now(), error = '', taken = '{}',"
+                " attempts = attempts + 1 WHERE id = %s",
                 (letter_id,),
             )
 
-    def failed(self, letter_id: int, error: str, again: datetime | None) -> None:
+    def failed(self, letter_id: int, error: str, again: datetime | None, taken: Sequence[str]) -> None:
         with self._db.connection() as conn:
             conn.execute(
                 "UPDATE outbox SET state = CASE WHEN %(again)s::timestamptz IS NULL THEN 'failed' ELSE 'pending' END,"
-                " due = coalesce(%(again)s, due), error = %(error)s, attempts = attempts + 1"
+                " due = coalesce(%(again)s, due), error = %(error)s, taken = %(taken)s, attempts = attempts + 1"
                 " WHERE id = %(id)s AND state = 'pending'",
-                {"id": letter_id, "error": error[:500], "again": again},
+                {"id": letter_id, "error": error[:500], "again": again, "taken": list(taken)},
             )
 
     def of(self, principal_id: int, limit: int) -> list[Letter]:
@@ -137,7 +138,7 @@ def _happening(event_id: int, kind: str, actor: int, about: tuple[Any, ...], dat
 
 
 def _letter(row: tuple[Any, ...]) -> Letter:
-    id_, to, subject, body, reason, task, state, attempts, due, created, sent, error = row
+    id_, to, subject, body, reason, task, state, attempts, due, created, sent, error, taken = row
     return Letter(
         id=id_,
         to=to,
@@ -151,4 +152,5 @@ def _letter(row: tuple[Any, ...]) -> Letter:
         created=created,
         sent=sent,
         error=error,
+        taken=tuple(taken),
     )

@@ -97,7 +97,7 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         journal=journal,
         files=files,
         signal=signal,
-        upkeep=upkeep(database, signal, home, store.keeping),
+        upkeep=upkeep(settings, database, signal, home, store.keeping),
         moving=NativeMoving(database, changed=projects.forget),
         fleet=fleet(database, home, settings),
         kanboard=kanboard(database, board, projects, credentials, signal, settings.webhook),

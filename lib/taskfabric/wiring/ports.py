@@ -31,6 +31,7 @@ from taskfabric.settings import Settings, Webhook
 from taskfabric.stores.approvals import PostgresApprovals
 from taskfabric.stores.away import PostgresAway
 from taskfabric.stores.cards import CardFolder
+from taskfabric.stores.channels import PostgresChannels
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.egress import WebEgress
 from taskfabric.stores.followers import FollowerStore
@@ -52,8 +53,7 @@ from taskfabric.stores.vault import Vault
 
 def pushing(settings: Settings, database: Database, board: Board, a2a: A2A, home: Path) -> tuple[Push, PushDelivery]:
     """Where events are to be sent, and what sends them there."""
-    addresses = PushRows(database, Vault(home / "push.key"))
-    egress = WebEgress(allow_hosts=settings.push.allow_hosts, timeout=settings.push.timeout.total_seconds())
+    addresses, egress = PushRows(database, _vault(home)), _egress(settings)
     delivery = PushDelivery(
         store=addresses,
         egress=egress,
@@ -62,6 +62,15 @@ def pushing(settings: Settings, database: Database, board: Board, a2a: A2A, home
         tries=settings.push.tries,
     )
     return Push(addresses, egress, most=settings.push.per_task), delivery
+
+
+def _vault(home: Path) -> Vault:
+    return Vault(home / "push.key")
+
+
+def _egress(settings: Settings) -> WebEgress:
+    """The one policy for every address that a caller names."""
+    return WebEgress(allow_hosts=settings.push.allow_hosts, timeout=settings.push.timeout.total_seconds())
 
 
 def fleet(database: Database, home: Path, settings: Settings) -> FleetPorts:
@@ -131,13 +140,15 @@ def inbox(database: Database, home: Path) -> InboxPorts:
     )
 
 
-def upkeep(database: Database, signal: Bus, home: Path, keeping: Keeping | None = None) -> Upkeep:
+def upkeep(settings: Settings, database: Database, signal: Bus, home: Path, keeping: Keeping | None = None) -> Upkeep:
     """What the keeper, the schedules and the notifications stand on; ``home`` has their files."""
+    channels, push = PostgresChannels(database, _vault(home)), settings.push
     return Upkeep(
         keeping=keeping or NativeKeeping(database, signal),
         slots=SlotStore(database),
         outbox=OutboxStore(database),
-        notifier=AppriseNotifier(home / "notify.toml"),
+        notifier=AppriseNotifier(home / "notify.toml", channels.urls, _egress(settings), allow_hosts=push.allow_hosts),
+        channels=channels,
         schedules=lambda: schedules_text(home),
     )
 

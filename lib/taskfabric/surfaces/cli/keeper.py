@@ -70,7 +70,7 @@ def _letters(ctx: Context, args: argparse.Namespace) -> int:
         why = f" ({letter['error']}; attempt {letter['attempts']})" if letter["error"] else ""
         ctx.out.line(f"{ctx.out.when(letter['created'], zone=True):<24} {letter['state']:<8} {letter['subject']}{why}")
     if not found:
-        ctx.out.line("no notifications; $FABRIC_HOME/notify.toml says who is told what, and where")
+        ctx.out.line("no notifications; `fabric channel add` says where yours go")
     return 0
 
 

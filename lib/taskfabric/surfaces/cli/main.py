@@ -31,6 +31,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "people": ("answer", "verify", "reject", "cancel", "redrive"),
         "deciding": ("inbox", "approve", "deny", "delegate", "snooze", "vacation", "request-approval"),
         "granting": ("grant", "policy", "session", "me"),
+        "channels": ("channel",),
     },
     "agents": {"fleet": ("agents", "pause", "resume"), "worker": ("worker",), "a2a": ("a2a",)},
     "house": {

@@ -84,6 +84,8 @@ SENTENCES: Final[Mapping[str, str]] = {
     "pin-forgotten": "forgot somebody's PIN",
     "zone-set": "changed the zone[ to {zone}]",
     "quiet-set": "changed quiet hours",
+    "channel-added": "added a channel for letters",
+    "channel-removed": "removed a channel for letters",
     "left": "is away[ until {until}]",
     "came-back": "is back",
     "user-added": "added[ {name}]",
