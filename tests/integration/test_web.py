@@ -241,6 +241,52 @@ def test_several_are_approved_at_once_each_as_it_was_shown(served: Served, alice
     assert "Approved." not in again.text
 
 
+def _finished(served: Served, title: str) -> int:
+    task = _submit(served, title)
+    served.fabric("kimi").call(Done(fence=_taken(served, task), note=f"result of {title}"))
+    return task
+
+
+def test_several_results_are_verified_at_once_each_of_them_listed(served: Served, alice: Surfer) -> None:
+    tasks = [_finished(served, f"Read letter {n}") for n in range(3)]
+    page = alice.get("/")
+    assert page.form("verify-many").fields["note"] == ""
+    for task in tasks:
+        assert f'name="tasks" value="{task}"' in page.text
+    ticked = urlencode([("tasks", task) for task in tasks[:2]])
+    shown = alice.post_raw("/do/verify-many", f"csrf={alice.csrf()}&back=/&form=verify-many&note=good&{ticked}")
+    assert shown.status == 303
+    states = [served.fabric("alice").call(Show(task=task)).task.status.value for task in tasks]
+    assert states == ["verified", "verified", "done"]
+    again = alice.post_raw("/do/verify-many", f"csrf={alice.csrf()}&back=/&form=verify-many&{ticked}")
+    assert again.status == 409
+    assert "0 done, 2 not" in again.text
+
+
+def test_several_items_are_put_off_at_once(served: Served, alice: Surfer) -> None:
+    tasks = [_submit(served, f"Later {n}", to="alice") for n in range(2)]
+    assert alice.get("/").form("snooze-many").fields["until"] == "tomorrow 09:00"
+    ticked = urlencode([("tasks", task) for task in tasks])
+    alice.post_raw("/do/snooze-many", f"csrf={alice.csrf()}&back=/&until=%2B1d&{ticked}")
+    shown = alice.get("/").text
+    assert not any(f'id="item-{task}"' in shown for task in tasks)
+    assert all(f'id="item-{task}"' in alice.get("/?snoozed=1").text for task in tasks)
+
+
+def test_nothing_ticked_is_said_and_what_is_secure_is_in_no_list(served: Served, alice: Surfer) -> None:
+    for n in range(2):
+        _submit(served, f"Ordinary {n}", to="alice")
+    fence = _taken(served, _submit(served, "Pay"))
+    gate = served.fabric("kimi").call(RequestApproval(action="pay", args={"to": "Shop"}, level="secure", fence=fence))
+    page = alice.get("/").text
+    assert f'id="item-{gate["task"]}"' in page
+    assert f'name="tasks" value="{gate["task"]}"' not in page
+    assert f'name="items" value="{gate["task"]}:' not in page
+    for name in ("approve-many", "verify-many", "snooze-many"):
+        refused = alice.act(name, until="+1d")
+        assert (refused.status, "nothing is ticked" in refused.text) == (400, True), name
+
+
 def test_the_limits_of_a_board_are_set_and_shown(alice: Surfer) -> None:
     shown = alice.fill(alice.get("/board/alice").form("queue-limit"), column="Work in progress", limit="3")
     assert shown.status == 200

@@ -80,6 +80,11 @@ def items(value: str, reading: Reading) -> list[dict[str, str]]:
     return [{"task": task, "seen": seen} for task, _, seen in pairs]
 
 
+def ticked(value: str, reading: Reading) -> list[int]:
+    """Every ticked task."""
+    return [whole(one, reading) for one in reading.form.all("tasks")]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
     """What a form asks for."""
@@ -92,6 +97,7 @@ class Act:
     said: str = "Done."
     shows: bool = False  # the answer is shown once, on the page that asked
     opens: bool = False  # the task in the answer is shown next
+    ticks: str = ""  # the field of which something must be ticked
 
 
 _TASK: Final[Mapping[str, Convert]] = {"task": text}
@@ -138,10 +144,21 @@ ACTS: Final[Mapping[str, Act]] = {
         fields={**_NOTE, **_PIN, "seen": text, "args": shape, "always": flag, "until": moment},
         said="Approved.",
     ),
-    "approve-many": Act(verb=approval_verbs.ApproveMany, fields={"items": items}, said="Approved."),
+    "approve-many": Act(
+        verb=approval_verbs.ApproveMany, fields={"items": items, **_PIN}, said="Approved.", ticks="items"
+    ),
+    "verify-many": Act(
+        verb=verbs.VerifyMany, fields={"tasks": ticked, "note": text}, said="Verified.", ticks="tasks"
+    ),
     "deny": Act(verb=approval_verbs.Deny, fields={**_NOTE, **_PIN, "seen": text}, said="Denied."),
     "delegate": Act(verb=inbox_verbs.Delegate, fields={**_NOTE, "to": text}, said="Passed on."),
     "snooze": Act(verb=inbox_verbs.Snooze, fields={"task": text, "until": moment}, said="Out of the list for now."),
+    "snooze-many": Act(
+        verb=inbox_verbs.SnoozeMany,
+        fields={"tasks": ticked, "until": moment},
+        said="Out of the list for now.",
+        ticks="tasks",
+    ),
     # -- oneself
     "vacation": Act(
         verb=inbox_verbs.Vacation,
@@ -197,6 +214,8 @@ def asked(act: Act, visit: Visit, form: Form) -> Verb[Any]:
     """The verb that the form asks for. Raises BadInput."""
     reading = Reading(now=visit.now, zone=visit.zone, form=form)
     given: dict[str, Any] = {}
+    if act.ticks and not form.all(act.ticks):
+        raise BadInput("nothing is ticked", next="tick what is meant, then send it again")
     for name, convert in act.fields.items():
         values = [value for value in form.all(name) if value.strip()]
         if values:

@@ -356,15 +356,22 @@ def _without_said(asked_for: Mapping[str, str]) -> dict[str, str]:
 
 
 def _whole(result: Any) -> Any:
-    """What a verb answered. Raises the first error among several receipts, and says how many were decided."""
-    receipts = [one for one in result if isinstance(one, Mapping)] if isinstance(result, list) else []
-    wrong = [one for one in receipts if "error" in one]
+    """What a verb answered. Raises the first error among several receipts, and says how many were refused."""
+    receipts = result if isinstance(result, list) else []
+    wrong = [error for one in receipts if (error := _error_in(one)) is not None]
     if wrong:
-        error = from_json(wrong[0]["error"])
-        done = len(receipts) - len(wrong)
-        error.message = f"{done} decided, {len(wrong)} not: #{wrong[0]['task']}: {error.message}"
+        error = wrong[0]
+        error.message = f"{len(receipts) - len(wrong)} done, {len(wrong)} not: {error.message}"
         raise error
     return result
+
+
+def _error_in(receipt: Any) -> FabricError | None:
+    if isinstance(receipt, Mapping) and "error" in receipt:
+        error = from_json(receipt["error"])
+        error.message = f"#{receipt['task']}: {error.message}"
+        return error
+    return receipt if isinstance(receipt, FabricError) else None
 
 
 _PLACE: Final = re.compile(r"/[A-Za-z0-9._~%/-]*(\?[A-Za-z0-9._~%&=+#:@-]*)?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from taskfabric.services.verbs import ListUsers, Show
 from taskfabric.surfaces.web.pages.page import Page
 from taskfabric.surfaces.web.visit import Visit
 
+Item = Mapping[str, Any]
 _FIRST: Final = 40  # items on the first view, the oldest
 _SHORT: Final = 100  # characters of a structure that is shown in one line
 
@@ -25,7 +26,6 @@ def inbox(visit: Visit) -> Page:
     every = found["items"]
     shown = every if visit.query.get("all") == "1" else every[:_FIRST]
     items = [_asked(visit, item) if item["kind"] == "question" else _with_preview(item) for item in shown]
-    bulk = [item for item in items if _goes_with_others(item)]
     return Page(
         template="inbox.html",
         values={
@@ -33,7 +33,9 @@ def inbox(visit: Visit) -> Page:
             "groups": [(root, list(of)) for root, of in groupby(items, key=lambda item: item["group"])],
             "count": len(every),
             "more": len(every) - len(items),
-            "bulk": bulk if len(bulk) > 1 else [],
+            "approvable": _several(items, _goes_with_others),
+            "verifiable": _several(items, lambda item: "verify" in item["actions"]),
+            "snoozable": _several(items, lambda item: "snooze" in item["actions"] and not _is_secure(item)),
             "away": found["away"],
             "snoozed": snoozed,
             "seen": fingerprint(found),
@@ -56,9 +58,18 @@ def humans(visit: Visit) -> list[str]:
     return [user["name"] for user in users if user["kind"] == "human" and user["active"] and user["name"] != me]
 
 
-def _goes_with_others(item: Mapping[str, Any]) -> bool:
-    approval = item["approval"]
-    return approval is not None and approval["level"] != "secure" and bool(approval["may_decide"])
+def _several(items: Sequence[Item], fits: Callable[[Item], bool]) -> list[Item]:
+    """Those that can be treated together, if there is more than one."""
+    found = [item for item in items if fits(item)]
+    return found if len(found) > 1 else []
+
+
+def _is_secure(item: Item) -> bool:
+    return item["approval"] is not None and bool(item["approval"]["level"] == "secure")
+
+
+def _goes_with_others(item: Item) -> bool:
+    return item["approval"] is not None and not _is_secure(item) and bool(item["approval"]["may_decide"])
 
 
 def _asked(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any]:
