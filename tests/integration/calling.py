@@ -8,13 +8,14 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
 from taskfabric.domain.card import AgentCard
-from taskfabric.domain.outcome import Declined, Done, Failed, Waiting
+from taskfabric.domain.outcome import Declined, Done, Failed, Parked, Waiting
 from taskfabric.ports.runtime import Job, Progress, Result
 from tests.integration.hiring import employ, until
 from tests.integration.serving import Reply, Served, serving
@@ -65,6 +66,8 @@ class Obeying:
                 return Result(outcome=Failed(error=rest or "it broke"))
             case "raise":
                 raise RuntimeError(rest)
+            case "park":
+                return Result(outcome=Parked(until=datetime.now(UTC) + timedelta(hours=1), reason="a limit"))
             case "nothing":
                 return None  # type: ignore[return-value]
             case "message":

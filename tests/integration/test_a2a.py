@@ -304,9 +304,9 @@ def test_a_question_is_answered_by_a_message_and_the_context_is_known(agents: Ex
 def test_a_persons_answer_on_the_board_reaches_the_agent_and_the_history(agents: Exchange) -> None:
     task = agents.send("ask one?")
     fabric = agents.served.fabric("alice")
-    fabric.call(verbs.Answer(task=agents.row(task["id"]), note="from the board"))
+    fabric.call(verbs.Answer(task=agents.row(task["id"]), note="wait for me"))
     seen = agents.becomes(task["id"], "WORKING")
-    assert seen["history"][-1]["parts"] == [{"text": "from the board"}]
+    assert seen["history"][-1]["parts"] == [{"text": "wait for me"}]
     assert seen["history"][-1]["metadata"] == {"author": "alice"}
     assert agents.code("SendMessage", {"message": message("too late", taskId=task["id"])}) == -32004
 
@@ -387,6 +387,8 @@ def test_a_verified_result_is_shown_and_changes_no_state(agents: Exchange) -> No
 def test_a_reopened_row_is_a_new_task_in_the_same_context(agents: Exchange) -> None:
     """A terminal state is final: the old id keeps it."""
     task = agents.send("hello")
+    agents.served.fabric("alice").call(verbs.Pause(name="helper"))
+    agents.served.app.state.gateway.forget()
     agents.served.fabric("alice").call(verbs.Reject(task=agents.row(task["id"]), note="do it again"))
     old = agents.get(task["id"])
     assert (old["status"], old["artifacts"]) == (task["status"], task["artifacts"])

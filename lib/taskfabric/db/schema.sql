@@ -1776,6 +1776,8 @@ CREATE INDEX task_has_links_opposite ON public.task_has_links USING btree (oppos
 
 CREATE INDEX task_has_tags_tag ON public.task_has_tags USING btree (tag_id);
 
+CREATE INDEX tasks_a2a_ready ON public.tasks USING btree (project_id) WHERE (a2a AND (status = 'ready'::text));
+
 CREATE INDEX tasks_agent ON public.tasks USING btree (creator_id, date_creation) WHERE by_agent;
 
 CREATE INDEX tasks_agent_open ON public.tasks USING btree (creator_id) WHERE (by_agent AND is_active);

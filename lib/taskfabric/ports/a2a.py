@@ -121,6 +121,9 @@ class A2ABoard(Protocol):
     def withdraw(self, task_id: int, stamp: Stamp, reason: str) -> bool:
         """A row that nobody has begun is rejected; False if somebody has."""
 
+    def waiting(self) -> list[Seen]:
+        """What is ready and may be begun now, the first of each queue in the order in which they are taken."""
+
     def find(self, a2a_id: str, owner_id: int, agent_id: int) -> Seen:
         """The task with all that was told. Raises NotFound for a missing and for a foreign one alike."""
 

@@ -11,6 +11,7 @@ import binascii
 import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,7 +22,6 @@ from taskfabric.domain.card import AgentCard, CardKind, Cost
 from taskfabric.domain.errors import BadInput, IllegalMove, NotFound, Refused, Unavailable, not_found
 from taskfabric.domain.principal import Caller, Kind, Principal, Stamp, Via
 from taskfabric.domain.queue import Queue
-from taskfabric.domain.status import Status
 from taskfabric.domain.task import Claimed, Entry, NewTask, Task
 from taskfabric.ports.a2a import INTERRUPTED, TERMINAL, A2ABoard, Asked, Opening, Seen, Started, Told
 from taskfabric.ports.board import NewFile, Want
@@ -330,6 +330,29 @@ class A2A:
     def tell(self, claimed: Claimed, a2a_id: str, updates: list[Mapping[str, Any]]) -> bool:
         return self._board.tell(claimed.fence, a2a_id, updates) > 0
 
+    def waiting(self) -> list[tuple[Agent, Seen]]:
+        """What agents might begin now that run in the server, are open and have no worker."""
+        found: list[tuple[Agent, Seen]] = []
+        places: Counter[str] = Counter()
+        for seen in self._board.waiting():
+            principal = self._desk.person(seen.agent_id)
+            agent = None if principal is None else self._agent(principal.name)
+            if principal is None or agent is None or not agent.direct or agent.manned or not agent.open.open:
+                continue
+            places[principal.name] += 1
+            if places[principal.name] <= agent.card.concurrency:
+                found.append((agent, seen))
+        return found
+
+    def take(self, agent: Agent, seen: Seen) -> Started:
+        """The task is under a lease of the agent. Raises what a board's ``take`` raises."""
+        claimed = self._desk.board.take(seen.task_id, agent.want, agent.stamp)
+        return Started(seen=self.again(seen), claimed=claimed, created=False)
+
+    def said(self, seen: Seen) -> Mapping[str, Any] | None:
+        """The message that its next run answers; None: it was opened again by a person, whose words are its thread."""
+        return next((told.body["message"] for told in reversed(seen.told) if told.kind == "message"), None)
+
     def reply(self, agent: Agent, claimed: Claimed, a2a_id: str, message: Mapping[str, Any]) -> bool:
         text = a2a_text.text_of(message)[: self._desk.rules.note // 4]
         return self._board.reply(claimed.fence, agent.stamp, a2a_id, message, text)
@@ -354,11 +377,6 @@ class A2A:
     def counted(self, card: AgentCard) -> bool:
         """Whether its runs are counted against a quota."""
         return bool(card.windows) or card.cost is not Cost.LOCAL
-
-
-def is_queued(seen: Seen) -> bool:
-    """Nobody has begun it."""
-    return seen.status == Status.READY.value
 
 
 def _opening(agent: Agent, message: Mapping[str, Any], a2a_id: str, related: tuple[int, ...]) -> Opening:

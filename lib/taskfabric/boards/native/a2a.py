@@ -329,6 +329,10 @@ class NativeA2A:
         with self._db.connection() as conn:
             return list(a2a_seen.told(conn, a2a_id, after))
 
+    def waiting(self) -> list[Seen]:
+        with self._db.connection() as conn:
+            return a2a_seen.waiting(conn)
+
     def list(self, asked: Asked) -> tuple[list[Seen], int]:
         with self._db.connection() as conn:
             return a2a_seen.page(conn, asked)

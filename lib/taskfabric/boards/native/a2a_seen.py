@@ -36,6 +36,14 @@ _OF_TASK: Final = f"""
 SELECT {_SEEN} FROM a2a_tasks v JOIN tasks t ON t.id = v.task_id
  WHERE v.task_id = %s AND v.owner_id = %s AND v.follows IS NULL
 """
+_WAITING: Final = f"""
+SELECT {_SEEN} FROM (
+    SELECT x.*, row_number() OVER (PARTITION BY x.project_id ORDER BY l.priority DESC, x.rank, x.id) AS place
+      FROM tasks x JOIN lanes l ON l.id = x.lane_id WHERE x.a2a AND x.status = 'ready' AND x.open_blockers = 0
+       AND (NOT x.delayed OR x.date_started <= fabric_now())) t
+  JOIN a2a_tasks v ON v.task_id = t.id AND v.current
+ WHERE t.place <= 20 ORDER BY t.project_id, t.place
+"""
 _SAID: Final = 8192  # characters of a note in a status, as the trigger cuts it
 _STATES: Final = {state.value: state for state in A2AState}
 
@@ -85,6 +93,11 @@ def page(conn: Connection, asked: Asked) -> tuple[list[Seen], int]:
     total = conn.execute(_COUNT, values).fetchone()
     assert total is not None
     return [_seen(row, tuple(events[row[0]])) for row in rows], int(total[0])
+
+
+def waiting(conn: Connection) -> list[Seen]:
+    """What is ready and may be begun now, the first of each queue; without what was told of them."""
+    return [_seen(row, ()) for row in conn.execute(_WAITING).fetchall()]
 
 
 def ends(conn: Connection, a2a_ids: Sequence[str]) -> dict[str, tuple[int, A2AState | None, bool]]:

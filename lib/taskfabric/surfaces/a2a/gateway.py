@@ -18,6 +18,7 @@ from taskfabric.domain.errors import BadInput, FabricError, not_found
 from taskfabric.ports.runtime import Runtime
 from taskfabric.surfaces import schemes
 from taskfabric.surfaces.a2a.cards import Cards
+from taskfabric.surfaces.a2a.returning import Returning
 from taskfabric.surfaces.a2a.runs import Runs
 from taskfabric.surfaces.a2a.watch import Watch
 from taskfabric.surfaces.answers import Header, header, send_error
@@ -56,6 +57,7 @@ class Gateway:
             spool=None if keep is None else keep / "a2a-spool",
             url=server.public_url or f"http://{server.host}:{server.port}",
         )
+        self.returning: Final = Returning(self._a2a, self.runs)
         self.watch: Final = Watch(self._a2a.ends, pool=edge.looks, interval=_INTERVAL)
         self._lock = threading.Lock()
         self._endpoint: Endpoint | None = None
@@ -63,6 +65,7 @@ class Gateway:
     def start(self) -> None:
         """Begin, on the running loop."""
         self.runs.start()
+        self.returning.start(self._house.signal)
         self.watch.start(self._house.signal)
 
     def dismiss(self) -> None:
@@ -73,6 +76,7 @@ class Gateway:
     async def stop(self) -> None:
         """Nothing of this runs any more."""
         await self.watch.stop()
+        await self._pool.run(self.returning.close)
         await self._pool.run(self.runs.close)
 
     def forget(self) -> None:

@@ -69,7 +69,7 @@ class Spell:
     claimed: Claimed
     a2a_id: str
     context: str
-    message: Mapping[str, Any]
+    message: Mapping[str, Any] | None  # that it answers
 
 
 class Runs:
@@ -132,8 +132,13 @@ class Runs:
             self._spent(agent, reservation, None)
             return started
         seen = started.seen
-        message = next(t.body["message"] for t in reversed(seen.told) if t.kind == "message")
-        spell = Spell(agent=agent, claimed=started.claimed, a2a_id=seen.id, context=seen.context, message=message)
+        spell = Spell(
+            agent=agent,
+            claimed=started.claimed,
+            a2a_id=seen.id,
+            context=seen.context,
+            message=self._a2a.said(seen),
+        )
         done = self._carry_out(spell, reservation)
         if done is not None and not any(told.kind == "artifact" for told in seen.told):
             return self._a2a.finished(seen, done)
