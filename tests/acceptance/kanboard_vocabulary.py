@@ -92,7 +92,11 @@ _TITLES: Final = ("one", "two", "Three", "ünï")
 _POSITIONS: Final = (0, 1, 2, 3, 9)
 _ROLES: Final = ("project-manager", "project-member", "project-viewer")
 _TAGS: Final[tuple[list[str], ...]] = (["a"], ["a", "b"], ["b", "c"], [])
-_DATES: Final = ("2031-12-24 10:30",)
+_DATES: Final = ("2031-12-24 10:30", "2032-01-31 08:00")
+_AGAIN: Final[dict[str, Argument]] = {
+    **{"recurrence_status": (0, 1, 1), "recurrence_trigger": (0, 1, 2)},
+    **{"recurrence_factor": (0, 1, -3), "recurrence_timeframe": (0, 1, 2)},
+}
 
 CALLS: Final[dict[str, Spoken]] = {
     # -- projects and their furniture
@@ -156,10 +160,14 @@ CALLS: Final[dict[str, Spoken]] = {
             "reference": ("ref-1", "ref-2"),
             "tags": _TAGS,
             "date_due": _DATES,
+            **_AGAIN,
         },
         makes=Sort.TASK,
     ),
     "getTask": _call(_T, of=Sort.TASK, reads=True),
+    "getTaskTags": _call(_T, of=Sort.TAG, reads=True),
+    "getTaskMetadata": _call(_T, reads=True),
+    "duplicateTaskToProject": _call({**_T, **_P}, makes=Sort.TASK),
     "getTaskByReference": _call({**_P, "reference": ("ref-9",)}, of=Sort.TASK, reads=True),
     "getAllTasks": _call(_P, {"status_id": (0, 1)}, of=Sort.TASK, reads=True),
     "getBoard": _call(_P, of=Sort.SWIMLANE, reads=True),
@@ -197,6 +205,7 @@ CALLS: Final[dict[str, Spoken]] = {
             "reference": ("ref-3",),
             "tags": _TAGS,
             "date_due": _DATES,
+            **_AGAIN,
         },
     ),
     "moveTaskPosition": _call(

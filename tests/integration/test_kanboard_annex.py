@@ -209,6 +209,26 @@ def test_external_links_say_what_they_are(ground: Ground) -> None:
     assert ground.call("getExternalTaskLinkProviderDependencies", "weblink") == {"related": "Related"}
 
 
+@pytest.mark.parametrize(
+    ("url", "title"),
+    [
+        ("https://example.org/a/page", "example.org/a/page"),
+        ("https://example.org:8443/a?b=c#d", "example.org/a"),
+        ("https://example.org/", "example.org/"),
+        ("https://example.org", "https://example.org"),
+        ("https://example.org/a/report.pdf?page=2", "report.pdf"),
+        ("file:///home/a/notes.odt", "notes.odt"),
+        ("\\\\server\\share\\notes.odt", None),
+    ],
+)
+def test_a_link_without_a_title_is_called_by_its_address(ground: Ground, url: str, title: str | None) -> None:
+    card = ground.create()
+    made = ground.call("createExternalTaskLink", card, url, "related")
+    assert (made is False) is (title is None)
+    if title is not None:
+        assert ground.call("getExternalTaskLinkById", card, made)["title"] == title
+
+
 # -- metadata and files ----------------------------------------------------------------------------------
 
 

@@ -48,7 +48,7 @@ def furnished(api: BoardApi) -> None:
     )
     api.call("saveTaskMetadata", task_id=dig, values={"depth": "2"})
     api.call("createExternalTaskLink", task_id=dig, url="https://example.org/", dependency="related", title="more")
-    gone = api.call("createTask", title="Gone", project_id=project)
+    gone = api.call("createTask", title="Gone", project_id=project, recurrence_status=1, recurrence_trigger=2)
     api.call("closeTask", task_id=gone)
 
 
@@ -84,4 +84,7 @@ def test_a_kanboard_comes_over_whole_and_a_second_run_brings_nothing_twice(serve
             (file,) = thread.attachments
             assert other.house.files.get(file.sha256) == b"a plan"
             every = other.alice.call(verbs.List(queue=queue.name, statuses=tuple(Status), limit=20))
-            assert {t.title for t in every} == {"Dig 🪴", "Plant", "Gone"}
+            assert sorted(t.title for t in every) == ["Dig 🪴", "Gone", "Gone", "Plant"]
+            kin = {row["task_id"]: row for row in once if row["table"] == "task_faces" and row["recurrence_status"]}
+            (before,) = (row for row in kin.values() if row["recurrence_status"] == 2)
+            assert kin[before["recurrence_child"]]["recurrence_parent"] == before["task_id"]

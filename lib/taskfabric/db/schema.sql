@@ -1253,7 +1253,9 @@ CREATE TABLE public.task_faces (
     recurrence_trigger integer DEFAULT 0 NOT NULL,
     recurrence_factor integer DEFAULT 0 NOT NULL,
     recurrence_timeframe integer DEFAULT 0 NOT NULL,
-    recurrence_basedate integer DEFAULT 0 NOT NULL
+    recurrence_basedate integer DEFAULT 0 NOT NULL,
+    recurrence_parent bigint,
+    recurrence_child bigint
 );
 
 CREATE TABLE public.task_has_external_links (
@@ -1765,6 +1767,8 @@ CREATE UNIQUE INDEX subtask_time_tracking_running ON public.subtask_time_trackin
 CREATE INDEX subtasks_task ON public.subtasks USING btree (task_id, "position");
 
 CREATE INDEX task_faces_category ON public.task_faces USING btree (category_id) WHERE (category_id <> 0);
+
+CREATE INDEX task_faces_recurring ON public.task_faces USING btree (task_id) WHERE (recurrence_status = 1);
 
 CREATE INDEX task_has_external_links_task ON public.task_has_external_links USING btree (task_id);
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Protocol
@@ -10,6 +10,7 @@ from typing import Protocol
 from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.card_query import CardQuery
 from taskfabric.domain.principal import Stamp, Viewer
+from taskfabric.domain.recurrence import Recurrence, Trigger
 from taskfabric.domain.status import ColumnRole
 from taskfabric.domain.task import NewTask
 
@@ -17,17 +18,6 @@ Row = dict[str, object]  # a row under Kanboard's own names: whole numbers, text
 
 
 Dress = Callable[[Row], bytes]  # writes a card of a list as JSON; what it writes follows from the row alone
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recurrence:
-    """Kanboard's settings for a task that comes again; kept, shown, and carried out by nobody."""
-
-    status: int = 0
-    trigger: int = 0
-    factor: int = 0
-    timeframe: int = 0
-    basedate: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +109,20 @@ class Faces(Protocol):
         """``new``, with the subtasks, tags, external links and (if asked for) files of the task, linked to it."""
 
     def change(self, task_id: int, words: Words, stamp: Stamp) -> None: ...
-    def place(self, task_id: int, project_id: int, spot: Spot, viewer: Viewer | None, stamp: Stamp) -> bool:
-        """The card stands there; False if it did already. To another column of a queue it is a human's fact."""
+    def place(
+        self, task_id: int, project_id: int, spot: Spot, viewer: Viewer | None, stamp: Stamp, limits: Limits
+    ) -> bool:
+        """The card stands there; False if it did already. To another column of a queue it is a human's fact. In any
+        other project a card that comes again by this move has come again."""
 
-    def close(self, task_id: int, stamp: Stamp) -> bool:
+    def close(self, task_id: int, stamp: Stamp, limits: Limits) -> bool:
         """It is closed, and its subtasks are done: verified in the column for what is done, cancelled in any other.
-        Closing what is closed changes nothing and is True."""
+        Closing what is closed changes nothing and is True. In a project that is no queue a card that comes again
+        when it is closed has come again."""
+
+    def come_again(self, task_id: int, triggers: Collection[Trigger], stamp: Stamp, limits: Limits) -> int | None:
+        """The next one of a recurring task, submitted by ``stamp``; None if none of these makes it come again, or if
+        it has come again before. Raises Refused for an agent beyond its quota."""
 
     def reopen(self, task_id: int, stamp: Stamp) -> bool: ...
     def remove(self, task_id: int, stamp: Stamp) -> bool:

@@ -53,6 +53,9 @@ class Followers(Protocol):
         self, project_id: int, event_name: str, action_name: str, params: Mapping[str, str], stamp: Stamp
     ) -> int: ...
     def remove_action(self, action_id: int, stamp: Stamp) -> bool: ...
+    def recurring(self) -> bool:
+        """Whether any card is to come again."""
+
     def events(self, limit: int) -> tuple[list[Followed], Cursor, Cursor]:
         """What the journal tells since the cursor, which is the second value; the third is the place after it."""
 

@@ -25,7 +25,9 @@ _VALUE: Final = 2**16
 _REACH: Final = {AppRole.USER: 0, AppRole.MANAGER: 1, AppRole.ADMIN: 2}
 _GATES: Final = (2, 3)  # blocks, is blocked by
 LINK_TYPES: Final = {"auto": "Auto", "attachment": "Attachment", "file": "Local File", "weblink": "Web Link"}
-_WEB: Final = re.compile(r"https?://[^\s/?#]+(?P<path>/[^\s?#]*)?(?:[?#]\S*)?", re.IGNORECASE)
+_WEB: Final = re.compile(
+    r"https?://(?:[^\s/?#@]*@)?(?P<host>[^\s/?#]+?)(?::[0-9]*)?(?P<path>/[^\s?#]*)?(?:[?#]\S*)?", re.IGNORECASE
+)
 _ATTACHED: Final = (".pdf", ".doc", ".docx", ".xls", ".xlsx", ".ppt", ".pptx", ".odt", ".ods", ".odp", ".txt", ".zip")
 
 
@@ -269,7 +271,7 @@ class CardAnnex:
             "link_type": kind,
             "url": url,
             "dependency": _line(dependency, "dependency"),
-            "title": _line(title or url.rstrip("/").rpartition("/")[2] or url, "title"),
+            "title": _line(title or _link_title(kind, url), "title"),
         }
         return self._annex.create_external_link(task_id, fields, caller.stamp())
 
@@ -430,6 +432,15 @@ def _value(name: str, value: object) -> str:
     if len(said) > _VALUE:
         raise BadInput(f"a value has at most {_VALUE} characters", field="values", limit=_VALUE)
     return said
+
+
+def _link_title(kind: str, url: str) -> str:
+    """What a link is called that nobody has given a name: the page itself is not asked."""
+    web = _WEB.fullmatch(url)
+    if kind == "weblink" and web is not None:
+        return f"{web['host']}{web['path']}" if web["path"] else url
+    path = url if web is None else web["path"] or ""
+    return path.replace("\\", "/").rstrip("/").rpartition("/")[2] or url
 
 
 def _external(url: str, kind: str) -> tuple[str, str]:

@@ -12,10 +12,11 @@ from taskfabric.domain.card_query import CardQuery
 from taskfabric.domain.errors import BadInput, Refused, not_found
 from taskfabric.domain.principal import Caller, Trust
 from taskfabric.domain.queue import Queue
+from taskfabric.domain.recurrence import Recurrence
 from taskfabric.domain.status import ColumnRole
 from taskfabric.domain.task import NewTask, Task
 from taskfabric.domain.tier import score_hold, tier_of
-from taskfabric.ports.faces import Dress, Elsewhere, Faces, NewCard, Recurrence, Row, Spot, Words
+from taskfabric.ports.faces import Dress, Elsewhere, Faces, NewCard, Row, Spot, Words
 from taskfabric.services import card_rules, policy, text
 from taskfabric.services.desk import Desk
 from taskfabric.services.submit import Submitting
@@ -277,7 +278,8 @@ class Cards:
             if column is None:
                 return False
             card_rules.need_mover(self._desk, caller, task, column.role, stays=column.title == task.column)
-        return self._faces.place(task_id, project_id, spot, policy.eyes(caller), caller.stamp())
+        limits = self._desk.rules.limits
+        return self._faces.place(task_id, project_id, spot, policy.eyes(caller), caller.stamp(), limits)
 
     def move_to(self, caller: Caller, task_id: int, there: Elsewhere) -> bool:
         """The task is in another project. Where a queue is left or entered, only by a human's own hand."""
@@ -301,7 +303,7 @@ class Cards:
         if task.is_open and self._desk.queue_of(task) is not None:
             with card_rules.about(task_id):
                 card_rules.need_closer(self._desk, caller, task)
-        return self._faces.close(task_id, caller.stamp())
+        return self._faces.close(task_id, caller.stamp(), self._desk.rules.limits)
 
     def reopen(self, caller: Caller, task_id: int) -> bool:
         task = self._desk.see(caller, task_id)

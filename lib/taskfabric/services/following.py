@@ -1,4 +1,4 @@
-"""What happens in the wake of a change: a project's automatic actions, and webhooks.
+"""What happens in the wake of a change: a project's automatic actions, cards that come again, and webhooks.
 
 The server follows the journal, so whatever changed a card, through whatever door, has its effect once, after its own
 transaction and never inside the call. An action is no person: in a queue it colours and sorts, and leaves leases,
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from taskfabric.domain import card_actions
+from taskfabric.domain import card_actions, recurrence
 from taskfabric.domain.card_actions import (
     ACTIONS,
     Action,
@@ -30,6 +30,7 @@ from taskfabric.domain.card_actions import (
 from taskfabric.domain.errors import BadInput, FabricError, Refused
 from taskfabric.domain.letter import rest
 from taskfabric.domain.principal import Caller, Kind, Stamp, Trust, Via
+from taskfabric.domain.recurrence import PENDING, Trigger
 from taskfabric.domain.status import ColumnRole, Status
 from taskfabric.domain.task import Task
 from taskfabric.ports.faces import Row, Spot, Words
@@ -98,8 +99,8 @@ class Following:
         with self._store.turn() as mine:
             if not mine:
                 return Followings()
-            actions = self._store.actions(None)
-            if not actions and not self._hooks.on:
+            actions, recurring = self._store.actions(None), self._store.recurring()
+            if not actions and not recurring and not self._hooks.on:
                 self._store.skip()
                 return Followings()
             seen = done = 0
@@ -110,7 +111,9 @@ class Following:
                 events, before, after = self._store.events(_EVENTS)
                 if before == after:
                     break
-                done += sum(self._act(event, by_project.get(event.project_id, [])) for event in events)
+                for event in events:
+                    done += self._act(event, by_project.get(event.project_id, []))
+                    done += recurring and self._again(event)
                 if not self._store.advance(before, after, [hook for event in events for hook in self._told(event)]):
                     break
                 seen += len(events)
@@ -161,10 +164,10 @@ class Following:
             case MoveTo():
                 self._may_move(task, wanted.column_id)
                 spot = Spot(column_id=wanted.column_id, position=2**31 - 1)
-                faces.place(task_id, task.project_id, spot, None, _BY_ACTION)
+                faces.place(task_id, task.project_id, spot, None, _BY_ACTION, self._desk.rules.limits)
             case Close():
                 self._only_outside_queues(task, "closing")
-                faces.close(task_id, _BY_ACTION)
+                faces.close(task_id, _BY_ACTION, self._desk.rules.limits)
             case LogMove():
                 said = f"Moved to column {task.column}"
                 self._desk.kanboard.annex.create_comment(task_id, said, "", "app-user", _BY_ACTION)
@@ -190,6 +193,49 @@ class Following:
         waits = task.status in (Status.BACKLOG, Status.READY) and role in (ColumnRole.BACKLOG, None)
         if not waits:
             self._only_outside_queues(task, "moving")
+
+    # -- cards that come again -----------------------------------------------------------------------
+
+    def _again(self, event: Followed) -> bool:
+        """Whether the task has come again by this event, as a new submission of the human who had submitted it."""
+        if event.kind not in recurrence.CAUSES:
+            return False
+        row = self._desk.kanboard.faces.card(event.task_id, None)
+        if row is None or row["recurrence_status"] != PENDING:
+            return False
+        task = self._desk.board.get(event.task_id, None)
+        submitter = self._desk.credentials.principal(task.submitter)
+        if submitter is None or not submitter.is_human or not submitter.active:
+            return False
+        stamp, limits = Caller(principal=submitter, via=Via.SYSTEM).stamp(), self._desk.rules.limits
+        try:
+            return self._desk.kanboard.faces.come_again(task.id, self._triggers(event, task), stamp, limits) is not None
+        except FabricError as error:
+            log.warning("a task does not come again task=%d reason=%r", task.id, error.message)
+            return False
+
+    def _triggers(self, event: Followed, task: Task) -> frozenset[Trigger]:
+        """What befell the task. A dead letter that is put away, and what is cancelled, has not been done: it does not
+        come again in a queue."""
+        columns = self._desk.projects.columns(task.project_id)
+        titles = {column.role: column.title for column in columns}
+        first, last = columns[0].title, columns[-1].title
+        match event.kind:
+            case "closed":
+                return frozenset({Trigger.CLOSED}) if self._desk.queue_of(task) is None else frozenset()
+            case "verified":
+                return frozenset({Trigger.CLOSED})
+            case "claimed":
+                return recurrence.passed(
+                    titles.get(ColumnRole.READY, ""), titles.get(ColumnRole.WORKING, ""), first, last
+                )
+            case "done":  # a human's own is verified by that
+                found = recurrence.passed(
+                    titles.get(ColumnRole.WORKING, ""), titles.get(ColumnRole.DONE, ""), first, last
+                )
+                return found | {Trigger.CLOSED} if task.status is Status.VERIFIED else found
+            case _:
+                return recurrence.passed(str(event.data.get("from")), str(event.data.get("to")), first, last)
 
     # -- webhooks ------------------------------------------------------------------------------------
 

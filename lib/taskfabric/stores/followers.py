@@ -94,6 +94,11 @@ class FollowerStore:
 
         return self._db.retrying(remove)
 
+    def recurring(self) -> bool:
+        with self._db.connection() as conn:
+            row = conn.execute("SELECT EXISTS (SELECT FROM task_faces WHERE recurrence_status = 1)").fetchone()
+        return row is not None and bool(row[0])
+
     # -- the journal ---------------------------------------------------------------------------------
 
     def events(self, limit: int) -> tuple[list[Followed], Cursor, Cursor]:

@@ -167,11 +167,10 @@ class _Reader:
 
     def _tasks(self, project_id: int) -> Iterator[Record]:
         answers = self._ask(*(("getAllTasks", {"project_id": project_id, "status_id": open_}) for open_ in (1, 0)))
-        found = [task for answer in answers for task in answer or ()]
-        for place, task in enumerate(sorted(found, key=lambda t: (int(t["position"]), int(t["id"])))):
-            number = int(task["id"])
+        found = sorted((task for answer in answers for task in answer or ()), key=_place)
+        for place, task in enumerate(found):
             yield {
-                **{"table": "tasks", "id": number, "project_id": project_id, "title": task["title"]},
+                **{"table": "tasks", "id": int(task["id"]), "project_id": project_id, "title": task["title"]},
                 **{"column_id": int(task["column_id"]), "swimlane_id": int(task["swimlane_id"]), "rank": place << 20},
                 **{"description": task.get("description") or "", "reference": task.get("reference") or ""},
                 **{"creator_id": int(task.get("creator_id") or 0), "owner_id": int(task.get("owner_id") or 0) or None},
@@ -180,11 +179,13 @@ class _Reader:
                 **{f"date_{what}": _time(task.get(f"date_{what}")) for what in ("creation", "modification", "due")},
                 **{f"date_{what}": _time(task.get(f"date_{what}")) for what in ("started", "completed")},
             }
+        for task in found:
             yield {
-                **{"table": "task_faces", "task_id": number, "color_id": task.get("color_id") or "yellow"},
+                **{"table": "task_faces", "task_id": int(task["id"]), "color_id": task.get("color_id") or "yellow"},
                 **{"category_id": int(task.get("category_id") or 0), "date_moved": _time(task.get("date_moved"))},
                 **{f"time_{what}": float(task.get(f"time_{what}") or 0) for what in ("spent", "estimated")},
                 **{f"recurrence_{what}": int(task.get(f"recurrence_{what}") or 0) for what in _RECURRENCE},
+                **{f"recurrence_{who}": int(task.get(f"recurrence_{who}") or 0) or None for who in ("parent", "child")},
                 "priority": _outside(int(task.get("priority") or 0)),
             }
 
@@ -253,6 +254,10 @@ _PARTS: Final = (
     "getAllExternalTaskLinks",
 )
 _RECURRENCE: Final = ("status", "trigger", "factor", "timeframe", "basedate")
+
+
+def _place(task: Mapping[str, Any]) -> tuple[int, int]:
+    return int(task["position"]), int(task["id"])
 
 
 def _true(value: object) -> bool:

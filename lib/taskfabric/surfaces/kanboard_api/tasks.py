@@ -7,7 +7,8 @@ from typing import Final
 import orjson
 
 from taskfabric.domain.principal import ProjectRole
-from taskfabric.ports.faces import Elsewhere, Recurrence, Row, Spot
+from taskfabric.domain.recurrence import Recurrence
+from taskfabric.ports.faces import Elsewhere, Row, Spot
 from taskfabric.ports.places import PlaceKind
 from taskfabric.services.cards import Changes, Draft
 from taskfabric.services.hallway import Hallway

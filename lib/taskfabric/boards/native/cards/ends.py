@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from taskfabric.boards.native import judge
+from taskfabric.boards.native.cards.recurring import come_again
 from taskfabric.boards.native.judge import locked
 from taskfabric.boards.native.names import Connection, Names
 from taskfabric.boards.native.rows import Remark, record
 from taskfabric.boards.native.settle import LET_GO
+from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.comments import LineKind
 from taskfabric.domain.errors import IllegalMove, not_found
 from taskfabric.domain.principal import Stamp
+from taskfabric.domain.recurrence import Trigger
 from taskfabric.domain.status import Flag, Status
 from taskfabric.domain.task import Task
 
@@ -23,16 +26,19 @@ UPDATE tasks t SET is_active = false, status = fabric_status(role, false, flags)
 """
 
 
-def close(conn: Connection, names: Names, task_id: int, stamp: Stamp) -> bool:
+def close(conn: Connection, names: Names, task_id: int, stamp: Stamp, limits: Limits) -> bool:
     """In a queue: what is done is verified, a dead letter is put away, all else is cancelled with its unstarted
-    children. In any other project the card is just closed."""
+    children. In any other project the card is just closed, and comes again if that is meant."""
     task, _ = locked(conn, names, task_id)
     if not task.is_open:
         return True
     conn.execute(_SUBTASKS_DONE, (task_id,))
-    if names.layout(conn, task.project_id).kind is None or task.status is Status.DEAD:
+    plain = names.layout(conn, task.project_id).kind is None
+    if plain or task.status is Status.DEAD:
         conn.execute(_CLOSE, (task_id,))
         record(conn, task_id, "closed", stamp, None, {"from": task.status.value}, was=task.status)
+        if plain and stamp.run is None:
+            come_again(conn, names, task_id, [Trigger.CLOSED], stamp, limits)
     elif task.status is Status.DONE:
         judge.verify(conn, names, task_id, "", stamp)
     else:

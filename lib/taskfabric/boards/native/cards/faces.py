@@ -75,8 +75,8 @@ _FIELDS: Final = {
     "recurrence_factor": "coalesce(f.recurrence_factor, 0)",
     "recurrence_timeframe": "coalesce(f.recurrence_timeframe, 0)",
     "recurrence_basedate": "coalesce(f.recurrence_basedate, 0)",
-    "recurrence_parent": "NULL::bigint",
-    "recurrence_child": "NULL::bigint",
+    "recurrence_parent": "f.recurrence_parent",
+    "recurrence_child": "f.recurrence_child",
     "priority": PRIORITY,
 }
 _ALONE: Final = {"external_provider": "NULL::text", "external_uri": "NULL::text"}  # not on boards, nor in a search

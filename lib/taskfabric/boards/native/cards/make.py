@@ -9,8 +9,9 @@ from taskfabric.boards.native.submit import submit
 from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.errors import not_found
 from taskfabric.domain.principal import Stamp
+from taskfabric.domain.recurrence import Recurrence
 from taskfabric.domain.status import ColumnRole
-from taskfabric.ports.faces import NewCard, Recurrence
+from taskfabric.ports.faces import NewCard
 
 _FACE: Final = """
 INSERT INTO task_faces (task_id, color_id, category_id, priority, time_spent, time_estimated, date_moved,
@@ -73,12 +74,18 @@ _PLAIN: Final = {
 }
 
 # What a copy takes along besides its words. The link says "is a duplicate of" (4 and 5).
-_COPIES: Final = (
+SUBTASKS: Final = (
     "INSERT INTO subtasks (task_id, title, time_estimated, user_id, position)"
-    " SELECT %(copy)s, title, time_estimated, user_id, position FROM subtasks WHERE task_id = %(task)s",
+    " SELECT %(copy)s, title, time_estimated, user_id, position FROM subtasks WHERE task_id = %(task)s"
+)
+EXTERNAL_LINKS: Final = (
     "INSERT INTO task_has_external_links (task_id, link_type, dependency, title, url, creator_id)"
     " SELECT %(copy)s, link_type, dependency, title, url, creator_id FROM task_has_external_links"
-    " WHERE task_id = %(task)s",
+    " WHERE task_id = %(task)s"
+)
+_COPIES: Final = (
+    SUBTASKS,
+    EXTERNAL_LINKS,
     "INSERT INTO task_has_links (link_id, task_id, opposite_task_id)"
     " VALUES (4, %(copy)s, %(task)s), (5, %(task)s, %(copy)s)",
 )

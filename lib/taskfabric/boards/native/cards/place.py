@@ -6,6 +6,7 @@ Moves of one project come one after the other, so that a position is still free 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from psycopg.types.json import Jsonb
@@ -13,12 +14,15 @@ from psycopg.types.json import Jsonb
 from taskfabric.boards.native.arrange import GAP, MOVE, SHIFT, make_room, shed
 from taskfabric.boards.native.cards.faces import MEMBER, SEEN_HERE, through
 from taskfabric.boards.native.cards.one_row import EVENT, RETURNING, by
+from taskfabric.boards.native.cards.recurring import come_again
 from taskfabric.boards.native.judge import waive_broken
 from taskfabric.boards.native.names import Connection, Layout, Names
 from taskfabric.boards.native.rows import Remark, record
+from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.comments import LineKind
 from taskfabric.domain.errors import IllegalMove, not_found
 from taskfabric.domain.principal import Stamp, Viewer
+from taskfabric.domain.recurrence import Trigger, passed
 from taskfabric.domain.status import ColumnRole, Status
 from taskfabric.ports.faces import Spot
 
@@ -54,7 +58,14 @@ _CARRY_END: Final = "SELECT fabric_carry_end(%s, %s)"
 
 
 def place(
-    conn: Connection, names: Names, task_id: int, project_id: int, spot: Spot, viewer: Viewer | None, stamp: Stamp
+    conn: Connection,
+    names: Names,
+    task_id: int,
+    project_id: int,
+    spot: Spot,
+    viewer: Viewer | None,
+    stamp: Stamp,
+    limits: Limits,
 ) -> bool:
     """The card stands there; False: it did already. Raises NotFound for a column or swimlane of another project."""
     row = conn.execute(_CARD, {"task": task_id, "project": project_id, **through(viewer)}).fetchone()
@@ -90,6 +101,8 @@ def place(
         conn.execute(_CARRY, {**values, **by(stamp, event), "moved": not stays, "data": Jsonb(data)})
         if has_kin and event == "moved":
             conn.execute(_CARRY_END, (task_id, status))
+        if event == "moved" and stamp.run is None:
+            come_again(conn, names, task_id, _passed(layout, column_id, spot.column_id), stamp, limits)
         return True
     if event == "shifted":
         conn.execute(SHIFT, values)
@@ -115,6 +128,11 @@ def _owner(role: ColumnRole | None, stamp: Stamp, assigned: int | None) -> int |
     if role is ColumnRole.WORKING:
         return stamp.principal_id if assigned is None else assigned
     return None if role is ColumnRole.DONE else assigned
+
+
+def _passed(layout: Layout, left: int, entered: int) -> Collection[Trigger]:
+    columns = tuple(layout.columns)
+    return passed(left, entered, columns[0], columns[-1])
 
 
 def _moved(layout: Layout, column_id: int, spot: Spot, lease: object) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, tzinfo
 from typing import TypeVar
 
-from taskfabric.boards.native.cards import carry, ends, faces, find, layout, listing, make, place, words
+from taskfabric.boards.native.cards import carry, ends, faces, find, layout, listing, make, place, recurring, words
 from taskfabric.boards.native.cards.kept import Kept
 from taskfabric.boards.native.cards.links import Links
 from taskfabric.boards.native.cards.remarks import Remarks
@@ -18,6 +18,7 @@ from taskfabric.db.pool import Database
 from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.card_query import CardQuery
 from taskfabric.domain.principal import Stamp, Viewer
+from taskfabric.domain.recurrence import Trigger
 from taskfabric.domain.status import ColumnRole
 from taskfabric.ports.faces import Dress, Elsewhere, NewCard, Row, Spot, Words
 from taskfabric.ports.signal import Change, Signal
@@ -117,17 +118,25 @@ class NativeFaces:
     def change(self, task_id: int, changes: Words, stamp: Stamp) -> None:
         self._write(task_id, lambda conn: words.change(conn, self._names, task_id, changes, stamp))
 
-    def place(self, task_id: int, project_id: int, spot: Spot, viewer: Viewer | None, stamp: Stamp) -> bool:
+    def place(
+        self, task_id: int, project_id: int, spot: Spot, viewer: Viewer | None, stamp: Stamp, limits: Limits
+    ) -> bool:
         return self._write(
-            task_id, lambda conn: place.place(conn, self._names, task_id, project_id, spot, viewer, stamp)
+            task_id, lambda conn: place.place(conn, self._names, task_id, project_id, spot, viewer, stamp, limits)
         )
 
     def columns(self, project_id: int) -> dict[int, ColumnRole | None]:
         with self._db.connection() as conn:
             return dict(self._names.layout(conn, project_id).role_of)
 
-    def close(self, task_id: int, stamp: Stamp) -> bool:
-        return self._write(task_id, lambda conn: ends.close(conn, self._names, task_id, stamp))
+    def close(self, task_id: int, stamp: Stamp, limits: Limits) -> bool:
+        return self._write(task_id, lambda conn: ends.close(conn, self._names, task_id, stamp, limits))
+
+    def come_again(self, task_id: int, triggers: Collection[Trigger], stamp: Stamp, limits: Limits) -> int | None:
+        return self._write(
+            task_id,
+            lambda conn: recurring.come_again(conn, self._names, task_id, triggers, stamp, limits),
+        )
 
     def reopen(self, task_id: int, stamp: Stamp) -> bool:
         return self._write(task_id, lambda conn: ends.reopen(conn, self._names, task_id, stamp))
