@@ -19,6 +19,7 @@ from taskfabric.domain.task import Attachment, Entry, Task
 from taskfabric.ports.board import Edit, Place
 
 GAP: Final = 1 << 20  # between two appended cards, as the column default of tasks.rank has it
+RANK: Final = f"coalesce(%(rank)s::bigint, nextval('task_rank') * {GAP})"  # None = behind all others
 
 
 def edit(conn: Connection, names: Names, task_id: int, change: Edit, stamp: Stamp) -> Task:
@@ -100,7 +101,7 @@ def _changes(change: Edit) -> dict[str, Any]:
 # What standing in a column means for the row. A move between columns is a fact: it ends a lease and gives its attempt
 # back, and a human's Ready is ready, whatever held the task before: a broken dependency is waived, an open one is not.
 MOVE: Final = f"""
-UPDATE tasks t SET column_id = %(column)s, role = %(role)s, swimlane_id = %(swimlane)s, rank = %(rank)s,
+UPDATE tasks t SET column_id = %(column)s, role = %(role)s, swimlane_id = %(swimlane)s, rank = {RANK},
        attempts = CASE WHEN %(role)s::text = 'ready' AND t.role = 'done' THEN 0
                        WHEN t.token IS NOT NULL THEN greatest(0, t.attempts - 1) ELSE t.attempts END,
        flags = flags & %(keep)s, status = fabric_status(%(role)s, true, flags & %(keep)s),
@@ -112,8 +113,8 @@ UPDATE tasks t SET column_id = %(column)s, role = %(role)s, swimlane_id = %(swim
  WHERE t.id = %(task)s
 """
 _WAITS: Final = Flag.BLOCKED | Flag.NEEDS_INPUT | Flag.NEEDS_AUTH | Flag.PARKED
-SHIFT: Final = """
-UPDATE tasks t SET swimlane_id = %(swimlane)s, rank = %(rank)s, seq = seq + 1,
+SHIFT: Final = f"""
+UPDATE tasks t SET swimlane_id = %(swimlane)s, rank = {RANK}, seq = seq + 1,
        told = greatest(told, pg_current_xact_id()), date_modification = fabric_now()
  WHERE t.id = %(task)s
 """
@@ -186,8 +187,8 @@ _NEXT: Final = f"SELECT rank FROM tasks WHERE {_CELL} AND rank > %(rank)s ORDER 
 _BEFORE: Final = f"SELECT rank FROM tasks WHERE {_CELL} AND rank < %(rank)s ORDER BY rank DESC LIMIT 1"
 
 
-def _rank(conn: Connection, task: Task, column_id: int, swimlane_id: int, place: Place) -> int:
-    """A rank that puts the card in its place; one row is written, however long the column."""
+def _rank(conn: Connection, task: Task, column_id: int, swimlane_id: int, place: Place) -> int | None:
+    """A rank that puts the card in its place, None at the end; one row is written, however long the column."""
     values: dict[str, Any] = {
         "task": task.id,
         "project": task.project_id,
@@ -213,7 +214,7 @@ def _rank(conn: Connection, task: Task, column_id: int, swimlane_id: int, place:
         else:
             below, above = None, None
         if above is None:
-            return _one(conn, f"SELECT nextval('task_rank') * {GAP}", {}) or 0
+            return None
         if below is None:
             return above - GAP
         if above - below > 1:

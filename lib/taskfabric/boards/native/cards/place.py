@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
-from taskfabric.boards.native.arrange import GAP, MOVE, SHIFT, make_room, shed
+from taskfabric.boards.native.arrange import GAP, MOVE, RANK, SHIFT, make_room, shed
 from taskfabric.boards.native.cards.faces import MEMBER, SEEN_HERE, through
 from taskfabric.boards.native.cards.one_row import EVENT, RETURNING, by
 from taskfabric.boards.native.cards.recurring import come_again
@@ -42,7 +42,7 @@ ON CONFLICT (task_id) DO UPDATE SET date_moved = EXCLUDED.date_moved
 # only the few that others are linked to need to be looked at further.
 _CARRY: Final = f"""
 WITH u AS (
-    UPDATE tasks t SET column_id = %(column)s, role = %(role)s, swimlane_id = %(swimlane)s, rank = %(rank)s,
+    UPDATE tasks t SET column_id = %(column)s, role = %(role)s, swimlane_id = %(swimlane)s, rank = {RANK},
            status = fabric_status(%(role)s, is_active, flags), seq = seq + 1,
            told = greatest(told, pg_current_xact_id()),
            date_modification = CASE WHEN %(moved)s THEN fabric_now() ELSE date_modification END,
@@ -203,28 +203,23 @@ class _Cell:
         assert row is not None
         return int(row[0]) + 1 == position  # the last, and not merely asked for something beyond it
 
-    def rank_for(self, position: int) -> int:
-        """A rank that puts the card there, or at the end if there are not so many."""
-        found = self._between()
-        if found is None:  # no room between these two
+    def rank_for(self, position: int) -> int | None:
+        """A rank that puts the card there; None: behind all others, where there are not so many."""
+        if self._around is None:
+            return None
+        found = self._between(*self._around)
+        if found is None:  # there was no room between these two, and now there is
             self.look(position)
-            found = self._between()
+            assert self._around is not None, "moves of a project come one after the other"
+            found = self._between(*self._around)
         assert found is not None, "a gap has just been made"
         return found
 
-    def _between(self) -> int | None:
-        """A rank in front of the card that stands there, or None: there was none, and now there is room for one."""
-        if self._around is None:
-            return self._at_the_end()
-        below, _, above, _ = self._around
+    def _between(self, below: int, _id: int, above: int | None, _above_id: int | None) -> int | None:
+        """A rank in front of the card that stands there, or None: room for one has been made first."""
         if above is None:
-            return int(below) - GAP
+            return below - GAP
         if below - above > 1:
-            return (int(above) + int(below)) // 2
+            return (above + below) // 2
         make_room(self._conn, {**self._values, "rank": above})
         return None
-
-    def _at_the_end(self) -> int:
-        row = self._conn.execute(f"SELECT nextval('task_rank') * {GAP}").fetchone()
-        assert row is not None
-        return int(row[0])

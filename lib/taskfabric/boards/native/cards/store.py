@@ -99,16 +99,21 @@ class NativeFaces:
 
     def create(self, new: NewCard, stamp: Stamp, limits: Limits) -> int:
         notify = self._notify(new)
-        made = self._db.retrying(lambda conn: make.create(conn, self._names, new, stamp, limits, notify))
-        self._signal.publish(Change(task_id=made, project_id=new.task.project_id))
-        return made
+        return self._made(new, lambda conn: make.create(conn, self._names, new, stamp, limits, notify))
 
     def duplicate(self, task_id: int, new: NewCard, files: bool, stamp: Stamp, limits: Limits) -> int:
         notify = self._notify(new)
-        made = self._db.retrying(
-            lambda conn: make.duplicate(conn, self._names, task_id, new, files, stamp, limits, notify)
+        return self._made(
+            new, lambda conn: make.duplicate(conn, self._names, task_id, new, files, stamp, limits, notify)
         )
+
+    def _made(self, new: NewCard, work: Callable[[Connection], int]) -> int:
+        """The number of the new card; its lane is known to the next one, and to whoever claims."""
+        made = self._db.retrying(work)
         self._signal.publish(Change(task_id=made, project_id=new.task.project_id))
+        if self._names.missed_a_lane():
+            with self._db.connection() as conn:
+                self._names.learn_lanes(conn)
         return made
 
     def _notify(self, new: NewCard) -> list[int]:
