@@ -321,9 +321,39 @@ def test_an_address_that_is_none_is_a_page_for_people_and_json_for_programs(serv
         assert (refused.status, "json" in refused.headers["content-type"]) == (401, True)
 
 
-def test_a_board_that_is_none_says_how_a_project_becomes_one(alice: Surfer) -> None:
-    shown = alice.get("/board/Household")
-    assert (shown.status, "fabric adopt" in shown.text) == (404, True)
+def _project(served: Served, title: str) -> tuple[int, int]:
+    """A project that is no queue, alice's, and a card in it."""
+    made: int = served.call("createProject", {"name": "Household <plans>"})["result"]
+    return made, served.call("createTask", {"project_id": made, "title": title})["result"]
+
+
+def test_a_project_that_is_no_queue_has_a_board_for_its_members(served: Served, alice: Surfer) -> None:
+    project, task = _project(served, "Paint the fence")
+    assert f'href="/board/%23{project}"' in alice.get("/boards").text
+    board = alice.get(f"/board/%23{project}")
+    assert "Household &lt;plans&gt;" in board.text
+    assert f'id="card-{task}"' in board.text
+    assert 'draggable="true"' in board.text
+    assert "Paint the fence" in alice.get(f"/board/%23{project}?text=fence").text
+    assert alice.act("move", task=str(task), column="Done").status == 200
+    shown = alice.get(f"/board/%23{project}").text
+    assert shown.index('data-column="Done"') < shown.index(f'id="card-{task}"')
+    assert f"/board/%23{project}" in alice.get(f"/task/{task}").text
+
+
+def test_a_board_that_is_none_and_a_strangers_are_the_same_and_say_where_the_boards_are(
+    served: Served, alice: Surfer
+) -> None:
+    """G13."""
+    project, _ = _project(served, "Alice's alone")
+    bob = Surfer(served=served)
+    bob.sign_in_by_link("bob")
+    assert f"%23{project}" not in bob.get("/boards").text
+    hidden, missing = bob.get(f"/board/%23{project}"), bob.get("/board/%23999999")
+    assert (hidden.status, hidden.text) == (404, missing.text)
+    assert "/boards" in hidden.text
+    assert bob.get(f"/live/board/%23{project}").text == bob.get("/live/board/%23999999").text
+    assert alice.get("/board/Household").status == 404
 
 
 def test_a_field_that_is_emptied_is_empty_and_an_empty_title_is_refused(served: Served, alice: Surfer) -> None:

@@ -110,6 +110,15 @@ def test_a_card_that_leaves_the_board_is_said_to_be_gone(served: Served, alice: 
         assert _next(events, "gone")[1] == str(task)
 
 
+def test_the_board_of_a_project_that_is_no_queue_is_followed_too(served: Served, alice: Surfer) -> None:
+    project = served.call("createProject", {"name": "Garden"})["result"]
+    with _stream(alice, _live(alice, f"/board/%23{project}")) as events:
+        task = served.call("createTask", {"project_id": project, "title": "Rake the leaves"})["result"]
+        assert "Rake the leaves" in _next(events, "card")[1]
+        served.call("removeTask", {"task_id": task})
+        assert _next(events, "gone")[1] == str(task)
+
+
 def _live(alice: Surfer, board: str) -> str:
     """The stream of a board's page as it is shown now."""
     found = re.search(r'sse-connect="(/live/board[^"]*)"', alice.get(board).text)

@@ -38,8 +38,10 @@ def tasks(served: Served) -> list[int]:
     gate = served.fabric("kimi").call(
         RequestApproval(action="mail.send", args={"to": SECRET}, why=SECRET, fence=fence)
     )["task"]
+    project = served.call("createMyPrivateProject", {"name": f"{SECRET} project"}, name="bob")["result"]
+    card = served.call("createTask", {"project_id": project, "title": f"{SECRET} card"}, name="bob")["result"]
     served.caught_up()
-    return [inbox, pool, gate]
+    return [inbox, pool, gate, card]
 
 
 def _routes(served: Served, tasks: list[int]) -> list[str]:
@@ -47,6 +49,8 @@ def _routes(served: Served, tasks: list[int]) -> list[str]:
     assert files
     return [
         "/", "/?snoozed=1", "/boards", "/board/pool", "/board/pool?all=1", "/board/alice", "/board/bob", "/board/kimi",
+        *(f"/board/%23{number}" for number in range(1, 40)),
+        *(f"/activity?queue=%23{number}" for number in range(1, 40)),
         f"/board/pool?text={SECRET}", f"/board/pool?tag={SECRET}-tag", "/board/pool?holder=kimi", "/fleet", "/activity",
         "/activity?actor=bob", "/activity?queue=bob", "/activity?queue=pool", "/people", "/settings", "/new",
         f"/find?q={SECRET}", *(f"/task/{task}" for task in tasks), *(f"/activity?task={task}" for task in tasks),
@@ -88,7 +92,15 @@ def test_bob_sees_all_of_it(served: Served, tasks: list[int]) -> None:
     """The test above would be worth nothing if nobody saw it."""
     bob = Surfer(served=served)
     bob.sign_in_by_link("bob")
-    for route in (f"/task/{tasks[0]}", "/board/bob", "/", f"/find?q={SECRET}", "/activity"):
+    for route in (
+        f"/task/{tasks[0]}",
+        f"/task/{tasks[3]}",
+        "/boards",
+        "/board/bob",
+        "/",
+        f"/find?q={SECRET}",
+        "/activity",
+    ):
         assert bob.get(route).text.count(SECRET) > (1 if "find" in route else 0), route
 
 

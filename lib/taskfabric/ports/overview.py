@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -65,6 +65,15 @@ class EventFilter:
     task: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happened:
+    """Events, newest first, with the titles of their tasks as they are now, and where to go on for older ones."""
+
+    events: tuple[Event, ...]
+    titles: Mapping[int, str]
+    older: Cursor | None  # None = that was all
+
+
 class Overview(Protocol):
     """Raises ``Unavailable`` while the store cannot be reached. Every number is of rows that the viewer may see."""
 
@@ -77,8 +86,5 @@ class Overview(Protocol):
     def depth(self, project_ids: Sequence[int], hours: int, viewer: Viewer) -> dict[int, tuple[DepthPoint, ...]]:
         """For each of the projects the unfinished tasks at the end of each of the last hours, oldest first."""
 
-    def recent(
-        self, wanted: EventFilter, before: Cursor | None, limit: int, viewer: Viewer
-    ) -> tuple[list[Event], Cursor | None]:
-        """The newest events before the cursor (None = the present end), newest first, and the cursor for what is
-        older; None when that is all, or when a bounded look back found no more."""
+    def recent(self, wanted: EventFilter, before: Cursor | None, limit: int, viewer: Viewer) -> Happened:
+        """The newest events before the cursor (None = the present end); a bounded look back may find fewer."""

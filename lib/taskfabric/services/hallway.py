@@ -120,6 +120,7 @@ class Hallway:
         self._on(moving_verbs.Adopt, removal.adopt)
         overlooking = Overlooking(self._desk, overview, Reading(self._desk, self._decisions.humans))
         self._on(verbs.ShowBoard, overlooking.board)
+        self._on(verbs.PlainProjects, overlooking.projects)
         self._on(verbs.Standing, overlooking.standing)
         self._on(verbs.Depths, overlooking.depths)
         self._on(verbs.RecentEvents, overlooking.recent)

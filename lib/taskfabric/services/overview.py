@@ -7,11 +7,11 @@ from typing import Any
 
 from taskfabric.domain.journal import Cursor
 from taskfabric.domain.principal import Caller, Viewer
-from taskfabric.ports.overview import CardFilter, EventFilter, Overview
+from taskfabric.ports.overview import CardFilter, EventFilter, Happened, Overview
 from taskfabric.services import overview_verbs, policy, text
 from taskfabric.services.desk import Desk
-from taskfabric.services.overview_verbs import Recent, Wall
-from taskfabric.services.reading import Reading
+from taskfabric.services.overview_verbs import Wall
+from taskfabric.services.reading import Reading, plain_projects
 
 
 class Overlooking:
@@ -23,8 +23,8 @@ class Overlooking:
         self._reading = reading
 
     def board(self, caller: Caller, verb: overview_verbs.ShowBoard) -> Wall:
-        """Raises NotFound for a queue that the caller may not know of."""
-        queue = self._reading.readable(caller, verb.queue)
+        """Raises NotFound for a board that the caller may not know of."""
+        place = self._reading.place(caller, verb.queue)
         rules = self._desk.rules
         wanted = CardFilter(
             text=text.note(verb.text, rules, "text"),
@@ -33,15 +33,27 @@ class Overlooking:
             priority=verb.priority,
             tasks=verb.tasks,
         )
-        view = self._overview.board(queue.project_id, wanted, verb.per_column, Viewer.of(caller))
-        moves = caller.principal.is_human and caller.run is None
-        arranges = moves and policy.manages(self._desk, caller, queue.project_id)
-        return Wall(queue=queue.name, may_move=moves, may_arrange=arranges, view=view)
+        view = self._overview.board(place.project_id, wanted, verb.per_column, Viewer.of(caller))
+        acts = caller.principal.is_human and caller.run is None
+        return Wall(
+            queue=place.address,
+            name=place.name,
+            is_queue=place.queue,
+            may_move=acts and (place.queue or policy.works_in(self._desk, caller, place.project_id)),
+            may_arrange=acts and place.queue and policy.manages(self._desk, caller, place.project_id),
+            view=view,
+        )
 
     def standing(self, caller: Caller, verb: overview_verbs.Standing) -> dict[int, datetime | None]:
-        """Raises NotFound for a queue that the caller may not know of."""
-        queue = self._reading.readable(caller, verb.queue)
-        return self._overview.standing(queue.project_id, verb.tasks, Viewer.of(caller))
+        """Raises NotFound for a board that the caller may not know of."""
+        place = self._reading.place(caller, verb.queue)
+        return self._overview.standing(place.project_id, verb.tasks, Viewer.of(caller))
+
+    def projects(self, caller: Caller, verb: overview_verbs.PlainProjects) -> list[dict[str, Any]]:
+        """By name; the count is of the cards that the caller may see."""
+        found = sorted(plain_projects(self._desk, caller), key=lambda project: (project.name.casefold(), project.id))
+        counts = self._overview.depth([project.id for project in found], 1, Viewer.of(caller))
+        return [{"id": one.id, "name": one.name, "open": counts[one.id][-1].open} for one in found]
 
     def depths(self, caller: Caller, verb: overview_verbs.Depths) -> list[dict[str, Any]]:
         """One entry a queue, with a number for each hour."""
@@ -56,10 +68,9 @@ class Overlooking:
             for queue in queues
         ]
 
-    def recent(self, caller: Caller, verb: overview_verbs.RecentEvents) -> Recent:
-        """Raises NotFound for a queue that the caller may not know of."""
-        project_id = None if verb.queue is None else self._reading.readable(caller, verb.queue).project_id
+    def recent(self, caller: Caller, verb: overview_verbs.RecentEvents) -> Happened:
+        """Raises NotFound for a board that the caller may not know of."""
+        project_id = None if verb.queue is None else self._reading.place(caller, verb.queue).project_id
         wanted = EventFilter(actor=verb.actor, kind=verb.kind, project_id=project_id, task=verb.task)
         before = Cursor.parse(verb.before) if verb.before else None
-        events, older = self._overview.recent(wanted, before, verb.limit, Viewer.of(caller))
-        return Recent(events=tuple(events), older=older)
+        return self._overview.recent(wanted, before, verb.limit, Viewer.of(caller))

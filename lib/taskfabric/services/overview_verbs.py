@@ -12,33 +12,29 @@ from taskfabric.domain.journal import Cursor, Event
 from taskfabric.domain.status import ColumnRole
 from taskfabric.domain.task import Task, instant
 from taskfabric.ports.fabric import Codec, Verb
-from taskfabric.ports.overview import BoardView, ColumnView
+from taskfabric.ports.overview import BoardView, ColumnView, Happened
 from taskfabric.services.answers import plain
 from taskfabric.services.args import Page, Priority, TaskId, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wall:
-    """A queue's board as its reader sees it."""
+    """A board as its reader sees it."""
 
-    queue: str
+    queue: str  # what it is asked for by: a queue's name, or the number of a project that is none
+    name: str
+    is_queue: bool
     may_move: bool  # whether he moves cards here by hand
     may_arrange: bool  # whether he sets its limits
     view: BoardView
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recent:
-    """Events, newest first, and where to go on for older ones; None = that was all."""
-
-    events: tuple[Event, ...]
-    older: Cursor | None
 
 
 def _encode(wall: Wall) -> dict[str, Any]:
     view = wall.view
     return {
         "queue": wall.queue,
+        "name": wall.name,
+        "is_queue": wall.is_queue,
         "may_move": wall.may_move,
         "may_arrange": wall.may_arrange,
         "project_id": view.project_id,
@@ -78,14 +74,16 @@ def _decode(shape: dict[str, Any]) -> Wall:
         columns=columns,
         swimlanes=tuple(shape["swimlanes"]),
     )
-    return Wall(queue=shape["queue"], may_move=shape["may_move"], may_arrange=shape["may_arrange"], view=view)
+    said = {name: shape[name] for name in ("queue", "name", "is_queue", "may_move", "may_arrange")}
+    return Wall(**said, view=view)
 
 
 WALL: Final = Codec[Wall](encode=_encode, decode=_decode)
 
 
 class ShowBoard(Verb[Wall]):
-    """A queue's columns with their limits, the number of open cards in each, and the first ``per_column`` of them."""
+    """The columns of a queue, or by its number (``#7``) of another project that the caller belongs to: their limits,
+    the number of open cards in each, and the first ``per_column`` of them."""
 
     method: ClassVar[str] = "fabric.board"
     result = WALL
@@ -113,6 +111,13 @@ class Standing(Verb[dict[int, datetime | None]]):
     tasks: Annotated[tuple[TaskId, ...], Field(max_length=5000)]
 
 
+class PlainProjects(Verb[list[dict[str, Any]]]):
+    """The projects that are no queues and that the caller belongs to: ``id``, ``name``, ``open`` (cards he may see)."""
+
+    method: ClassVar[str] = "fabric.project.list"
+    result = plain()
+
+
 class Depths(Verb[list[dict[str, Any]]]):
     """For each queue that the caller may read: how many of its tasks were unfinished, hour by hour, oldest first."""
 
@@ -122,17 +127,19 @@ class Depths(Verb[list[dict[str, Any]]]):
     hours: Annotated[int, Field(ge=1, le=168, strict=True)] = 24
 
 
-class RecentEvents(Verb[Recent]):
+class RecentEvents(Verb[Happened]):
     """The newest events of the journal that the caller may see, newest first, before a cursor."""
 
     method: ClassVar[str] = "fabric.recent"
-    result = Codec[Recent](
+    result = Codec[Happened](
         encode=lambda r: {
             "events": [event.to_json() for event in r.events],
+            "titles": {str(task): title for task, title in r.titles.items()},
             "older": None if r.older is None else str(r.older),
         },
-        decode=lambda x: Recent(
+        decode=lambda x: Happened(
             events=tuple(Event.from_json(event) for event in x["events"]),
+            titles={int(task): title for task, title in x["titles"].items()},
             older=None if x["older"] is None else Cursor.parse(x["older"]),
         ),
     )

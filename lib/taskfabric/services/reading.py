@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import re
+from dataclasses import dataclass
+from typing import Final
 
 from taskfabric.domain.approval import State
 from taskfabric.domain.errors import not_found
@@ -13,12 +16,24 @@ from taskfabric.domain.status import OPEN_STATUSES, Hindrance, Reason, Status, w
 from taskfabric.domain.take_order import serves
 from taskfabric.domain.task import Kin, Task, Thread
 from taskfabric.ports.board import Filter
+from taskfabric.ports.projects import Project
 from taskfabric.services import policy, text, verbs
 from taskfabric.services.away import Humans
 from taskfabric.services.desk import Desk
 from taskfabric.services.openings import Openings
 
+_NUMBER: Final = re.compile(r"#([0-9]{1,9})")
 _OPEN = tuple(status for status in Status if status in OPEN_STATUSES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A board that can be looked at."""
+
+    project_id: int
+    address: str  # what it is asked for by
+    name: str  # what people call it
+    queue: bool
 
 
 class Reading:
@@ -79,12 +94,25 @@ class Reading:
             raise not_found("queue")
         return queue
 
+    def place(self, caller: Caller, name: str) -> Place:
+        """The board of this name: a queue's, or by its number (``#7``) also a project's that is no queue, for those
+        who belong to it. Raises NotFound if it is not there or the caller may not know of it."""
+        number = _NUMBER.fullmatch(name)
+        queue = None if number is None else self._desk.projects.queue(int(number[1]))
+        if number is None or queue is not None:
+            found = self.readable(caller, name if queue is None else queue.name)
+            return Place(project_id=found.project_id, address=found.name, name=found.name, queue=True)
+        project = next((p for p in plain_projects(self._desk, caller) if p.id == int(number[1])), None)
+        if project is None:
+            raise not_found("queue")
+        return Place(project_id=project.id, address=name, name=project.name, queue=False)
+
     def tree(self, caller: Caller, verb: verbs.Tree) -> Kin:
         return self._desk.board.tree(verb.task, Viewer.of(caller))
 
     def events(self, caller: Caller, verb: verbs.Events) -> verbs.EventPage:
         viewer = Viewer.of(caller)
-        queues = None if verb.queue is None else [self.readable(caller, verb.queue).project_id]
+        queues = None if verb.queue is None else [self.place(caller, verb.queue).project_id]
         if verb.task is not None:
             self._desk.board.get(verb.task, viewer)
         if verb.cursor == "end":
@@ -174,6 +202,19 @@ class Reading:
             capabilities=agent.capabilities,
             trust=agent.trust,
         )
+
+
+def plain_projects(desk: Desk, caller: Caller) -> list[Project]:
+    """The active projects that are no queues and that the caller belongs to."""
+    me = caller.principal.id
+    return [
+        project
+        for project in desk.projects.all()
+        if project.active
+        and project.queue is None
+        and policy.in_scope(caller, project.id)
+        and desk.projects.role_of(project.id, me) is not None
+    ]
 
 
 def _nobody(task: Task) -> str:

@@ -16,7 +16,7 @@ from taskfabric.domain.journal import Cursor, Event
 from taskfabric.domain.principal import Viewer
 from taskfabric.domain.status import ColumnRole
 from taskfabric.domain.task import Task
-from taskfabric.ports.overview import BoardView, CardFilter, ColumnView, DepthPoint, EventFilter
+from taskfabric.ports.overview import BoardView, CardFilter, ColumnView, DepthPoint, EventFilter, Happened
 
 _STANDING: Final = "t.project_id = %(project)s AND t.is_active AND t.status <> 'record'"
 
@@ -47,7 +47,7 @@ WITH seen AS MATERIALIZED (
      WHERE (j.xid, j.id) < (%(xid)s::xid8, %(id)s) AND j.xid < pg_snapshot_xmin(pg_current_snapshot())
      ORDER BY j.xid DESC, j.id DESC LIMIT {_ROUND}),
 mine AS (
-    SELECT s.* FROM seen s LEFT JOIN tasks t ON t.id = s.task_id
+    SELECT s.*, t.title FROM seen s LEFT JOIN tasks t ON t.id = s.task_id
      WHERE CASE
            WHEN s.task_id IS NOT NULL THEN t.id IS NOT NULL AND {VISIBLE}
            WHEN s.project_id IS NOT NULL THEN EXISTS (
@@ -59,7 +59,7 @@ mine AS (
        AND (%(task)s::bigint IS NULL OR s.task_id = %(task)s)
        AND (%(actor)s = '' OR s.actor_id = (SELECT id FROM users WHERE username = %(actor)s)))
 SELECT (SELECT count(*) FROM seen), (SELECT array[xid::text, id::text] FROM seen ORDER BY xid, id LIMIT 1),
-       m.xid::text, m.id, m.kind, m.at, m.task_id, m.seq, m.project_id, u.username, m.via, m.epoch, m.data
+       m.xid::text, m.id, m.kind, m.at, m.task_id, m.seq, m.project_id, u.username, m.via, m.epoch, m.data, m.title
   FROM (SELECT 1) one LEFT JOIN (SELECT * FROM mine ORDER BY xid DESC, id DESC LIMIT %(limit)s) m ON true
   LEFT JOIN users u ON u.id = m.actor_id
  ORDER BY m.xid DESC, m.id DESC
@@ -134,9 +134,7 @@ class NativeOverview:
             found[project_id].append(DepthPoint(at=at, open=number))
         return {id_: tuple(points) for id_, points in found.items()}
 
-    def recent(
-        self, wanted: EventFilter, before: Cursor | None, limit: int, viewer: Viewer
-    ) -> tuple[list[Event], Cursor | None]:
+    def recent(self, wanted: EventFilter, before: Cursor | None, limit: int, viewer: Viewer) -> Happened:
         """The newest events before the cursor, newest first, and the cursor for what is older."""
         values = {
             **eyes(viewer),
@@ -147,18 +145,24 @@ class NativeOverview:
         }
         xid, id_ = _END if before is None else (before.xid, before.id)
         found: list[Event] = []
+        titles: dict[int, str] = {}
+        older: Cursor | None = None
         for _ in range(_ROUNDS):
             place = {"xid": str(xid), "id": id_, "limit": limit - len(found)}
             with self._db.connection() as conn:
                 rows: list[tuple[Any, ...]] = conn.execute(_RECENT.encode(), {**values, **place}).fetchall()
             found += [event_of(row[2:]) for row in rows if row[3] is not None]
+            titles |= {row[6]: row[13] for row in rows if row[13] is not None}
             looked_at, last = rows[0][:2]
             if len(found) >= limit:
-                return found, found[-1].cursor
+                older = found[-1].cursor
+                break
             if looked_at < _ROUND:
-                return found, None
-            xid, id_ = int(last[0]), int(last[1])
-        return found, Cursor(xid=xid, id=id_)
+                older = None
+                break
+            older = Cursor(xid=int(last[0]), id=int(last[1]))
+            xid, id_ = older.xid, older.id
+        return Happened(events=tuple(found), titles=titles, older=older)
 
 
 def _conditions(wanted: CardFilter) -> tuple[str, dict[str, Any]]:

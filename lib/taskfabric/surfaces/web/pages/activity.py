@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from taskfabric.services.overview_verbs import RecentEvents
+from taskfabric.services.overview_verbs import PlainProjects, RecentEvents
 from taskfabric.services.verbs import ListQueues
 from taskfabric.surfaces.fabric_rpc.arguments import verb_of
 from taskfabric.surfaces.web.pages.page import Page
@@ -50,9 +50,11 @@ def activity(visit: Visit) -> Page:
         values={
             "title": "Activity",
             "events": found.events,
+            "titles": found.titles,
             "older": None if found.older is None else urlencode({**filters, "before": str(found.older)}),
             "filters": filters,
             "kinds": KINDS,
-            "queues": {q.project_id: q.name for q in visit.fabric.call(ListQueues())},
+            "queues": {q.project_id: q.name for q in visit.fabric.call(ListQueues())}
+            | {project["id"]: project["name"] for project in visit.fabric.call(PlainProjects())},
         },
     )

@@ -9,8 +9,9 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from taskfabric.domain.errors import NotFound
+from taskfabric.domain.queue import QueueKind
 from taskfabric.ports.overview import ColumnView
-from taskfabric.services.overview_verbs import ShowBoard, Wall
+from taskfabric.services.overview_verbs import PlainProjects, ShowBoard, Wall
 from taskfabric.services.verbs import Events, ListQueues
 from taskfabric.surfaces.fabric_rpc.arguments import verb_of
 from taskfabric.surfaces.web.pages.page import Page
@@ -24,8 +25,26 @@ _FILTERS: Final = ("text", "holder", "tag", "priority")
 
 
 def boards(visit: Visit) -> Page:
-    """Every queue that the reader may know of, with the counts of what he may see in it."""
-    return Page(template="boards.html", values={"title": "Boards", "queues": visit.fabric.call(ListQueues())})
+    """Every board that the reader may know of, with the counts of what he may see in it; his own first."""
+    queues = visit.fabric.call(ListQueues())
+    me = visit.caller.principal
+    kinds = {
+        kind: [queue for queue in queues if queue.kind is kind and queue.owner_id != me.id]
+        for kind in (QueueKind.POOL, QueueKind.AGENT, QueueKind.INBOX)
+    }
+    return Page(
+        template="boards.html",
+        values={
+            "title": "Boards",
+            "groups": [
+                ("Yours", [queue for queue in queues if queue.owner_id == me.id]),
+                ("Pools", kinds[QueueKind.POOL]),
+                ("Agents", kinds[QueueKind.AGENT]),
+                ("Inboxes", kinds[QueueKind.INBOX]),
+            ],
+            "projects": visit.fabric.call(PlainProjects()),
+        },
+    )
 
 
 def board(visit: Visit, queue: str) -> Page:
@@ -35,7 +54,7 @@ def board(visit: Visit, queue: str) -> Page:
         wall = visit.fabric.call(wanted(visit.query, queue, per_column=_ALL if more else CAP))
     except NotFound as error:
         raise NotFound(
-            error.message, next="a project that is no queue has no board: `fabric adopt PROJECT` makes a queue of it"
+            error.message, next="the boards that you may see are at /boards; `fabric adopt` makes a queue of a project"
         ) from error
     # From here on the stream goes: what happens while the page is made is shown twice rather than not at all.
     cursor = visit.fabric.call(Events(cursor="end")).cursor
@@ -44,7 +63,7 @@ def board(visit: Visit, queue: str) -> Page:
     return Page(
         template="board.html",
         values={
-            "title": wall.queue,
+            "title": wall.name,
             "wall": wall,
             "columns": [columned(column, wall) for column in wall.view.columns],
             "lanes": wall.view.swimlanes if len(wall.view.swimlanes) > 1 else (),
