@@ -167,6 +167,20 @@ def test_what_an_agent_wrote_is_shown_and_not_obeyed_by_a_terminal(town: Town, h
     assert "\u202e" not in said.out
 
 
+def test_a_decision_passed_on_says_until_when(town: Town, helper: Shell) -> None:
+    _, asked = asks(helper)
+    ref = str(asked["task"])
+    said = town.alice("delegate", ref, "--to", "bob", "--until", "2099-01-01 09:00")
+    assert refused(town.alice("delegate", ref, "--to", "bob", "--until", "2099-01-01 09:00", "--json"), 2)["next"]
+    assert said.code == 2
+    said = town.alice("delegate", ref, "--to", "bob", "--until", "+1h")
+    assert said.code == 0, said
+    assert "bob may decide it as well until " in said.out
+    (item,) = town.bob.json("inbox")["items"]
+    assert item["ref"] == ref
+    assert [d["until"] is not None for d in item["approval"]["deciders"]] == [False, True]
+
+
 # -- channels ----------------------------------------------------------------------------------------------
 
 ADDRESS: Final = b"ntfys://93.184.215.14/secret-topic\n"

@@ -41,7 +41,7 @@ _LATER: Final = (
     *("stock_cards", "stock_dirty", "stock_leases", "stock_comments"),
     *("approvals", "approval_deciders", "grants", "policies", "absences", "user_settings", "snoozes", "sessions"),
     *("sign_in_links",),
-    *("turns", "told", "digests", "schedules", "schedule_slots", "outbox", "channels"),
+    *("turns", "told", "digests", "schedules", "schedule_slots", "outbox", "channels", "passed_on"),
     *("task_faces", "subtasks", "subtask_time_tracking", "task_has_external_links", "actions", "action_has_params"),
     *("webhooks",),
     *("project_has_categories", "groups", "group_has_users", "project_has_groups", "project_has_files"),

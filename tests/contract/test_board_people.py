@@ -45,6 +45,23 @@ def test_an_answered_task_goes_on_at_the_head_of_its_lane(alice: Fabric, kimi: F
     assert claimed_ids(kimi) == [task.id, *others]
 
 
+def test_a_question_that_is_passed_on_comes_back_at_its_end(
+    noon: Household, alice: Fabric, bob: Fabric, kimi: Fabric
+) -> None:
+    task = submit(alice)
+    ask(kimi, claim(kimi, task))
+    alice.call(verbs.Delegate(task=task.id, to="bob", until=NOON + HOUR))
+    assert look(bob, task).asked == "bob"
+    noon.later(hours=1)
+    alice.call(verbs.Inbox())
+    assert look(alice, task).asked == "alice"
+    with pytest.raises(NotFound):
+        look(bob, task)
+    thread = [entry.text for entry in alice.call(verbs.Show(task=task.id)).entries]
+    assert thread[-2].startswith("↪ alice passes this question on to bob until 2026-11-30T13:00:00Z")
+    assert thread[-1] == "↩ the time of bob is over: this question is for alice again"
+
+
 def test_an_answer_does_not_overtake_what_is_more_urgent(alice: Fabric, kimi: Fabric) -> None:
     task = submit(alice)
     ask(kimi, claim(kimi, task))

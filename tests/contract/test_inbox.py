@@ -109,7 +109,7 @@ def test_a_question_is_passed_on_and_whoever_sent_the_task_reads_so(
     assert kinds(bob) == [("question", str(task.id))]
     assert kinds(alice) == []
     words = [entry.text for entry in alice.call(verbs.Show(task=task.id)).entries]
-    assert "↪ alice passes this question on to bob: your tap" in words
+    assert "↪ alice passes this question on to bob until 2026-12-07T12:00:00Z: your tap" in words
     assert bob.call(verbs.Answer(task=task.id, note="the left one")).status is Status.READY
 
 
@@ -121,6 +121,87 @@ def test_a_question_is_passed_on_only_by_whom_it_is_for(
     assert refused(alice, verbs.Delegate(task=task.id, to="bob")) == "delegate"
     alice.call(verbs.Answer(task=task.id, note="the left one"))
     assert refused(alice, verbs.Delegate(task=task.id, to="bob")) == "delegate"
+
+
+def lent(home: Household, kimi: Fabric) -> Task:
+    """A question of alice's that bob is asked for an hour."""
+    task = ask(kimi, claim(kimi, submit(home.fabric_as("alice"), to="kimi")))
+    home.fabric_as("alice").call(verbs.Delegate(task=task.id, to="bob", until=NOON + HOUR))
+    return task
+
+
+def test_whoever_has_a_question_in_another_s_place_reads_whose_it_is_and_until_when(
+    noon: Household, bob: Fabric, kimi: Fabric
+) -> None:
+    lent(noon, kimi)
+    (item,) = inbox(bob)
+    assert item["delegated"] == {"by": "alice", "until": "2026-11-30T13:00:00Z"}
+    assert item["until"] == "2026-11-30T13:00:00Z"
+    assert item["on_silence"] == "at 2026-11-30T13:00:00Z the question is for alice again"
+
+
+def test_after_its_end_a_question_is_again_for_who_passed_it_on_whether_a_keeper_ran_or_not(
+    noon: Household, alice: Fabric, bob: Fabric, kimi: Fabric
+) -> None:
+    task = lent(noon, kimi)
+    noon.later(hours=1)
+    assert not_his(bob, verbs.Answer(task=task.id, note="the left one")) == not_his(bob, verbs.Show(task=task.id))
+    assert kinds(bob) == []
+    assert kinds(alice) == [("question", str(task.id))]
+    words = [entry.text for entry in alice.call(verbs.Show(task=task.id)).entries]
+    assert "↩ the time of bob is over: this question is for alice again" in words
+    assert alice.call(verbs.Answer(task=task.id, note="the right one")).status is Status.READY
+
+
+def test_the_keeper_gives_a_question_back_once(noon: Household, kimi: Fabric) -> None:
+    lent(noon, kimi)
+    keeper = keeper_of(noon)
+    assert keeper.call(verbs.Tend())["taken_back"] == 0
+    noon.later(hours=1)
+    assert [keeper.call(verbs.Tend())["taken_back"] for _ in range(2)] == [1, 0]
+    assert noon.events("passed-back") == [{"from": "bob", "to": "alice"}]
+
+
+def test_an_answer_ends_it_and_the_end_of_one_question_is_not_that_of_a_later_one(
+    noon: Household, alice: Fabric, bob: Fabric, kimi: Fabric
+) -> None:
+    task = lent(noon, kimi)
+    bob.call(verbs.Answer(task=task.id, note="the left one"))
+    ask(kimi, claim(kimi, task))
+    alice.call(verbs.Delegate(task=task.id, to="bob", until=NOON + 3 * HOUR))
+    noon.later(hours=2)
+    assert keeper_of(noon).call(verbs.Tend())["taken_back"] == 0
+    assert look(bob, task).asked == "bob"
+
+
+def test_who_has_a_question_in_another_s_place_passes_it_on_no_further(
+    noon: Household, bob: Fabric, kimi: Fabric
+) -> None:
+    task = lent(noon, kimi)
+    assert refused(bob, verbs.Delegate(task=task.id, to="alice")) == "delegate"
+
+
+def test_what_is_passed_on_has_an_end_that_is_to_come(noon: Household, alice: Fabric, kimi: Fabric) -> None:
+    task = ask(kimi, claim(kimi, submit(alice, to="kimi")))
+    mine = submit(alice, to="alice")
+    for number, until in ((task.id, NOON), (task.id, NOON + 10_000 * HOUR), (mine.id, NOON + HOUR)):
+        with pytest.raises(BadInput):
+            alice.call(verbs.Delegate(task=number, to="bob", until=until))
+    assert set(kinds(alice)) == {("question", str(task.id)), ("work", str(mine.id))}
+
+
+def test_a_decision_that_is_passed_on_until_then_is_only_his_own_afterwards(
+    noon: Household, alice: Fabric, bob: Fabric
+) -> None:
+    _, approval = asked(noon)
+    got = alice.call(verbs.Delegate(task=approval["task"], to="bob", until=NOON + HOUR))
+    assert got["until"] == "2026-11-30T13:00:00Z"
+    (item,) = inbox(bob)
+    assert [(d["name"], d["until"]) for d in item["approval"]["deciders"]] == [("alice", None), ("bob", got["until"])]
+    noon.later(hours=1)
+    assert kinds(bob) == []
+    not_his(at_the_door(noon, "bob"), verbs.Approve(task=approval["task"], seen=approval["hash"]))
+    assert kinds(alice) == [("approval", str(approval["task"]))]
 
 
 def test_what_is_private_is_passed_on_to_nobody(noon: Household, alice: Fabric, kimi: Fabric) -> None:

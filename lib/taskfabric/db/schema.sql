@@ -862,6 +862,14 @@ ALTER TABLE public.outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE public.passed_on (
+    task_id bigint NOT NULL,
+    epoch bigint NOT NULL,
+    by_id integer NOT NULL,
+    to_id integer NOT NULL,
+    until timestamp with time zone NOT NULL
+);
+
 CREATE TABLE public.pauses (
     name text NOT NULL,
     until timestamp with time zone,
@@ -1537,6 +1545,9 @@ ALTER TABLE ONLY public.outbox
 ALTER TABLE ONLY public.outbox
     ADD CONSTRAINT outbox_user_id_event_id_task_id_key UNIQUE (user_id, event_id, task_id);
 
+ALTER TABLE ONLY public.passed_on
+    ADD CONSTRAINT passed_on_pkey PRIMARY KEY (task_id, epoch);
+
 ALTER TABLE ONLY public.pauses
     ADD CONSTRAINT pauses_pkey PRIMARY KEY (name);
 
@@ -1738,6 +1749,8 @@ CREATE INDEX outbox_pending ON public.outbox USING btree (due) WHERE (state = 'p
 
 CREATE INDEX outbox_user ON public.outbox USING btree (user_id, id);
 
+CREATE INDEX passed_on_until ON public.passed_on USING btree (until);
+
 CREATE INDEX project_has_files_project ON public.project_has_files USING btree (project_id);
 
 CREATE INDEX project_has_groups_group ON public.project_has_groups USING btree (group_id);
@@ -1880,6 +1893,12 @@ ALTER TABLE ONLY public.late_results
 
 ALTER TABLE ONLY public.outbox
     ADD CONSTRAINT outbox_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.passed_on
+    ADD CONSTRAINT passed_on_by_id_fkey FOREIGN KEY (by_id) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.passed_on
+    ADD CONSTRAINT passed_on_to_id_fkey FOREIGN KEY (to_id) REFERENCES public.users(id);
 
 ALTER TABLE ONLY public.pauses
     ADD CONSTRAINT pauses_by_id_fkey FOREIGN KEY (by_id) REFERENCES public.users(id);

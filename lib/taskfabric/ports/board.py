@@ -49,6 +49,18 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PassedOn:
+    """An open question that somebody answers in another's place."""
+
+    task_id: int
+    by: str  # for whom it was, and will be again
+    by_id: int
+    to: str
+    to_id: int
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
     """Changes to a task's own words; None leaves alone. Reserved tags and provenance cannot be changed so."""
 
@@ -143,8 +155,19 @@ class Board(Protocol):
 
     # -- people's verbs ------------------------------------------------------------------------------
     def answer(self, task_id: int, text: str, stamp: Stamp) -> Task: ...
-    def pass_on(self, task_id: int, to_id: int, text: str, stamp: Stamp) -> Task:
-        """The open question is for that person, and the words are in the thread. Raises IllegalMove without one."""
+    def pass_on(self, task_id: int, to_id: int, text: str, stamp: Stamp, until: datetime) -> Task:
+        """The open question is for that person until then, and the words are in the thread. Raises IllegalMove without
+        one."""
+
+    def passed_on(self, *, task_id: int | None = None, to_id: int | None = None) -> list[PassedOn]:
+        """The open questions that are with somebody else: that of a task, those that a person has, or all."""
+
+    def passed_over(self, limit: int) -> list[PassedOn]:
+        """Those whose time with somebody else is over."""
+
+    def take_back(self, task_id: int, text: str, stamp: Stamp) -> Task | None:
+        """The question whose time with somebody else is over is again for who passed it on, and the words are in the
+        thread. None, and no word: it is answered, or was taken back before."""
 
     def verify(self, task_id: int, note: str, stamp: Stamp) -> Task: ...
     def reject(self, task_id: int, note: str, stamp: Stamp) -> Task: ...

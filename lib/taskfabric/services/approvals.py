@@ -395,7 +395,13 @@ class Asking:
             "created": iso(approval.created),
             "expires": iso(approval.expires),
             "deciders": [
-                {"name": d.name, "how": d.how.value, "since": iso(d.since), "for": d.for_whom}
+                {
+                    "name": d.name,
+                    "how": d.how.value,
+                    "since": iso(d.since),
+                    "for": d.for_whom,
+                    "until": None if d.until is None else iso(d.until),
+                }
                 for d in approval.deciders_at(now)
             ],
             "next": self._next(approval, now) if pending else None,

@@ -11,6 +11,7 @@ from taskfabric.services import approval_verbs, inbox_verbs
 from taskfabric.services.approvals import Asking
 from taskfabric.services.away import Humans
 from taskfabric.services.channels import OwnChannels
+from taskfabric.services.delegation import Delegation
 from taskfabric.services.desk import Desk
 from taskfabric.services.grants import Grants
 from taskfabric.services.inbox import Inboxes
@@ -37,6 +38,7 @@ class Decisions:
         self.humans: Final = Humans(desk, notices)
         self.sessions: Final = SignIn(desk)
         self._asking = Asking(desk, self._levels, self.humans, notices)
+        self._delegation = Delegation(desk, self._asking, notices)
         self.verdicts: Final = Verdicts(desk, self._asking, self._levels, self._grants)
 
     def withdraw(self, person_id: int, by: str) -> int:
@@ -49,6 +51,10 @@ class Decisions:
         )
         self._notices.write([person_id], f"{by} has forgotten your PIN", words, "pin-forgotten", None, now=True)
         return withdrawn
+
+    def take_back(self) -> int:
+        """Questions whose time with somebody else is over are again for whom they were; how many."""
+        return self._delegation.take_back()
 
     def answers(self) -> Mapping[type[Verb[Any]], Callable[[Caller, Any], Any]]:
         """Who answers each of their verbs."""
@@ -66,7 +72,7 @@ class Decisions:
         on(approval_verbs.Approve, verdicts.approve)
         on(approval_verbs.ApproveMany, verdicts.approve_many)
         on(approval_verbs.Deny, verdicts.deny)
-        on(approval_verbs.Tend, Tending(self._desk, asking).tend)
+        on(approval_verbs.Tend, Tending(self._desk, asking, self._delegation).tend)
         on(approval_verbs.MakeGrant, grants.create)
         on(approval_verbs.ListGrants, grants.list)
         on(approval_verbs.RevokeGrant, grants.revoke)
@@ -75,12 +81,12 @@ class Decisions:
 
     def _people(self) -> None:
         on, humans, sessions = self._on, self.humans, self.sessions
-        inboxes = Inboxes(self._desk, self._asking, humans, self._notices)
+        inboxes = Inboxes(self._desk, self._asking, humans, self._delegation)
         channels = OwnChannels(self._desk, self._upkeep)
         on(inbox_verbs.Inbox, inboxes.inbox)
         on(inbox_verbs.Snooze, inboxes.snooze)
         on(inbox_verbs.SnoozeMany, inboxes.snooze_many)
-        on(inbox_verbs.Delegate, inboxes.delegate)
+        on(inbox_verbs.Delegate, self._delegation.delegate)
         on(inbox_verbs.Vacation, humans.vacation)
         on(inbox_verbs.Me, humans.me)
         on(inbox_verbs.SetMe, humans.set_me)

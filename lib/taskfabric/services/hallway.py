@@ -167,7 +167,7 @@ class Hallway:
 
     def _people(self) -> None:
         on, roster, tokens = self._on, Roster(self._desk, self._decisions.withdraw), Tokens(self._desk)
-        deciding = Deciding(self._desk, self._decisions.verdicts.comment)
+        deciding = Deciding(self._desk, self._decisions.verdicts.comment, self._decisions.take_back)
         on(verbs.Answer, deciding.answer)
         on(verbs.Verify, deciding.verify)
         on(verbs.VerifyMany, deciding.verify_many)

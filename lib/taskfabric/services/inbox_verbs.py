@@ -43,13 +43,15 @@ class SnoozeMany(Verb[list[dict[str, Any]]]):
 
 
 class Delegate(Verb[dict[str, Any]]):
-    """Another human may decide this as well; a question is his to answer; other work moves to his inbox."""
+    """Another human may decide this as well, until then; a question is his to answer until then (for a week, if nothing
+    is said), and afterwards the caller's again; other work moves to his inbox for good."""
 
     method: ClassVar[str] = "fabric.delegate"
     result = plain()
 
     task: TaskId
     to: Word
+    until: Instant | None = None
     note: Text = ""
 
 

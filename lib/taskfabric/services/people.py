@@ -20,11 +20,13 @@ from taskfabric.services.routing import Routing
 class Deciding:
     """The verbs by which people (and, where it is theirs to say, agents) act on tasks that they do not hold."""
 
-    def __init__(self, desk: Desk, decides: Callable[[Caller, int, str], bool]) -> None:
+    def __init__(self, desk: Desk, decides: Callable[[Caller, int, str], bool], take_back: Callable[[], int]) -> None:
         self._desk = desk
+        self._take_back = take_back  # questions whose time with somebody else is over
         self._decides = decides  # whether a comment is a decision, which it then is
 
     def answer(self, caller: Caller, verb: verbs.Answer) -> Task:
+        self._take_back()
         task = self._desk.see(caller, verb.task)
         policy.refuse_in_run(caller, "answering a question")
         policy.refuse_service(caller, "answer a question")

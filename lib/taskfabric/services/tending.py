@@ -12,6 +12,7 @@ from taskfabric.domain.principal import Caller
 from taskfabric.domain.watch import REMINDERS
 from taskfabric.services import approval_verbs
 from taskfabric.services.approvals import FABRIC, Asking, escalates_at
+from taskfabric.services.delegation import Delegation
 from taskfabric.services.desk import Desk
 from taskfabric.services.keeping import need_service
 from taskfabric.services.upkeep import KEEPER
@@ -24,9 +25,10 @@ _MOST: Final = 500
 class Tending:
     """The keeper's verb about approvals."""
 
-    def __init__(self, desk: Desk, asking: Asking) -> None:
+    def __init__(self, desk: Desk, asking: Asking, delegation: Delegation) -> None:
         self._desk = desk
         self._asking = asking
+        self._delegation = delegation
 
     def tend(self, caller: Caller, verb: approval_verbs.Tend) -> dict[str, Any]:
         need_service(caller, KEEPER, "tending approvals")
@@ -35,6 +37,7 @@ class Tending:
             counts["told"] += self._safely(approval, self._told)
         for approval in self._desk.approvals.pending(_MOST):
             self._safely(approval, lambda a: self._one(a, counts))
+        counts["taken_back"] = self._delegation.take_back()
         return counts
 
     def _told(self, approval: Approval) -> None:

@@ -206,9 +206,9 @@ class KanboardBoard(NativeBoard):
         self._take_in(task_id)
         return super().answer(task_id, text, stamp)
 
-    def pass_on(self, task_id: int, to_id: int, text: str, stamp: Stamp) -> Task:
+    def pass_on(self, task_id: int, to_id: int, text: str, stamp: Stamp, until: datetime) -> Task:
         self._take_in(task_id)
-        return super().pass_on(task_id, to_id, text, stamp)
+        return super().pass_on(task_id, to_id, text, stamp, until)
 
     def verify(self, task_id: int, note: str, stamp: Stamp) -> Task:
         self._take_in(task_id)

@@ -302,20 +302,6 @@ def comment(conn: Connection, names: Names, task_id: int, text: str, stamp: Stam
     return Entry(id=row[0], task_id=task.id, author=stamp.name, author_id=stamp.principal_id, at=row[1], text=text)
 
 
-def pass_on(conn: Connection, names: Names, task_id: int, to_id: int, text: str, stamp: Stamp) -> Task:
-    """The open question is for another person; the words stand in the thread."""
-    task, _ = locked(conn, names, task_id)
-    if task.status is not Status.WAITING or not task.flags & (Flag.NEEDS_INPUT | Flag.NEEDS_AUTH):
-        raise illegal("pass on", task, "it has no open question")
-    conn.execute(
-        "UPDATE tasks SET asked_id = %s, seq = seq + 1, told = greatest(told, pg_current_xact_id()) WHERE id = %s",
-        (to_id, task_id),
-    )
-    record(conn, task_id, "passed-on", stamp, None, {"from": task.asked, "to": names.user(conn, to_id)})
-    comment(conn, names, task_id, text, stamp)
-    return reread(conn, names, task_id)
-
-
 _ATTACH: Final = """
 INSERT INTO task_has_files (task_id, name, sha256, size, user_id)
 VALUES (%(task)s, %(name)s, %(sha)s, %(size)s, %(me)s) RETURNING id, date

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from psycopg import errors as pg
 from psycopg.types.json import Jsonb
 
-from taskfabric.boards.native import arrange, claim, judge, limits, read, settle, sweep
+from taskfabric.boards.native import arrange, claim, judge, limits, questions, read, settle, sweep
 from taskfabric.boards.native import done as finish
 from taskfabric.boards.native import submit as submitting
 from taskfabric.boards.native.names import Connection, Names
@@ -23,7 +23,7 @@ from taskfabric.domain.outcome import Backoff, Bounds, Done, Outcome
 from taskfabric.domain.principal import Kind, Stamp, Trust, Via, Viewer
 from taskfabric.domain.status import Status
 from taskfabric.domain.task import Attachment, Claimed, Entry, Kin, NewTask, Submitted, Task, Thread
-from taskfabric.ports.board import Edit, Filter, Hello, NewFile, Place, Swept, Want
+from taskfabric.ports.board import Edit, Filter, Hello, NewFile, PassedOn, Place, Swept, Want
 from taskfabric.ports.signal import Change, Signal
 
 T = TypeVar("T")
@@ -279,8 +279,22 @@ class NativeBoard:
     def answer(self, task_id: int, text: str, stamp: Stamp) -> Task:
         return self._change(lambda conn: judge.answer(conn, self.names, task_id, text, stamp))
 
-    def pass_on(self, task_id: int, to_id: int, text: str, stamp: Stamp) -> Task:
-        return self._change(lambda conn: arrange.pass_on(conn, self.names, task_id, to_id, text, stamp))
+    def pass_on(self, task_id: int, to_id: int, text: str, stamp: Stamp, until: datetime) -> Task:
+        return self._change(lambda conn: questions.pass_on(conn, self.names, task_id, to_id, text, stamp, until))
+
+    def passed_on(self, *, task_id: int | None = None, to_id: int | None = None) -> list[PassedOn]:
+        with self._db.connection() as conn:
+            return questions.passed_on(conn, task_id, to_id)
+
+    def passed_over(self, limit: int) -> list[PassedOn]:
+        with self._db.connection() as conn:
+            return questions.over(conn, limit)
+
+    def take_back(self, task_id: int, text: str, stamp: Stamp) -> Task | None:
+        task = self._db.retrying(lambda conn: questions.take_back(conn, self.names, task_id, text, stamp))
+        if task is not None:
+            self._signal.publish(Change(task_id=task.id))
+        return task
 
     def verify(self, task_id: int, note: str, stamp: Stamp) -> Task:
         return self._change(lambda conn: judge.verify(conn, self.names, task_id, note, stamp))

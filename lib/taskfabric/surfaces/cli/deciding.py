@@ -140,8 +140,8 @@ def _deny(ctx: Context, args: argparse.Namespace) -> int:
 
 
 _PASSED_ON: Final = {
-    "approval": "may decide it as well, and that is marked",
-    "question": "is asked instead, and that is marked",
+    "approval": "may decide it as well{until}, and that is marked",
+    "question": "is asked instead{until}, and that is marked",
     "work": "has it in his inbox now",
 }
 
@@ -149,12 +149,14 @@ _PASSED_ON: Final = {
 def _add_delegate(parser: Parser) -> None:
     parser.add_argument("ref", metavar="REF")
     parser.add_argument("--to", metavar="HUMAN", required=True, help="who is to decide it, to answer it, or to do it")
+    parser.add_argument("--until", metavar="T", help="then it is yours alone again; a question in a week at the latest")
     parser.add_argument("--note", metavar="N", help="what he should know")
 
 
 def _delegate(ctx: Context, args: argparse.Namespace) -> int:
-    got: Shape = ctx.ask("delegate", task=args.ref, to=args.to, note=args.note)
-    return document(ctx, got, f"{one_line(got['to'])} {_PASSED_ON[got['kind']]}")
+    got: Shape = ctx.ask("delegate", task=args.ref, to=args.to, until=ctx.when(args.until), note=args.note)
+    until = f" until {ctx.out.when(got['until'], zone=True)}" if got["until"] else ""
+    return document(ctx, got, f"{one_line(got['to'])} {_PASSED_ON[got['kind']].format(until=until)}")
 
 
 def _add_snooze(parser: Parser) -> None:
@@ -296,7 +298,7 @@ COMMANDS: Final = (
         help="Another human decides it, answers it, or does it; what is delegated is marked.",
         add=_add_delegate,
         run=_delegate,
-        examples=("fabric delegate 45 --to bob",),
+        examples=("fabric delegate 45 --to bob", "fabric delegate 45 --to bob --until +2d"),
     ),
     Command(
         name="snooze",

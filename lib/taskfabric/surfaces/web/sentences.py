@@ -41,6 +41,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "shifted": "moved the card within its column",
     "transferred": "moved it to another queue[, from {from}]",
     "passed-on": "passed the question on[ to {to}]",
+    "passed-back": "gave the question back[ to {to}]",
     "removed": "removed the task[ “{title}”]",
     "commented": "said something",
     "comment-changed": "changed a comment",
