@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import orjson
 
@@ -142,6 +143,23 @@ class Exchange:
         given = {k: v for k, v in {**HEADERS, **(headers or {})}.items() if v is not None}
         return self.served.request("POST", path or f"/agents/{agent}", raw, name=name, headers=given)
 
+    def speak(
+        self,
+        binding: str,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        name: str | None = "alice",
+        agent: str = "helper",
+        headers: Mapping[str, str | None] | None = None,
+    ) -> Reply:
+        """The same call in one of the protocol's bindings."""
+        if binding == "JSONRPC":
+            return self.post(shape(method, params), name=name, agent=agent, headers=headers)
+        verb, path, body = rest_of(method, params)
+        given = {k: v for k, v in {**HEADERS, **(headers or {})}.items() if v is not None}
+        return self.served.request(verb, f"/agents/{agent}/{path}", body, name=name, headers=given)
+
     def call(self, method: str, params: object, *, name: str = "alice", agent: str = "helper", **headers: str) -> Any:
         """The result. Fails for an error."""
         answer = self.post(shape(method, params), name=name, agent=agent, headers=headers).json
@@ -210,6 +228,32 @@ def _events(answer: http.client.HTTPResponse) -> Iterator[Any]:
             return
         elif text.startswith("data: "):
             yield number, json.loads(text[6:])["result"]
+
+
+_REST: Final = {
+    "SendMessage": "POST message:send",
+    "SendStreamingMessage": "POST message:stream",
+    "GetTask": "GET tasks/{id}",
+    "ListTasks": "GET tasks",
+    "CancelTask": "POST tasks/{id}:cancel",
+    "SubscribeToTask": "POST tasks/{id}:subscribe",
+    "CreateTaskPushNotificationConfig": "POST tasks/{taskId}/pushNotificationConfigs",
+    "GetTaskPushNotificationConfig": "GET tasks/{taskId}/pushNotificationConfigs/{id}",
+    "ListTaskPushNotificationConfigs": "GET tasks/{taskId}/pushNotificationConfigs",
+    "DeleteTaskPushNotificationConfig": "DELETE tasks/{taskId}/pushNotificationConfigs/{id}",
+    "GetExtendedAgentCard": "GET extendedAgentCard",
+}
+
+
+def rest_of(method: str, params: Mapping[str, Any]) -> tuple[str, str, bytes]:
+    """The HTTP method, the path below the agent's address, and the body that stand for this call."""
+    verb, _, path = _REST[method].partition(" ")
+    left = {key: value for key, value in params.items() if f"{{{key}}}" not in path}
+    path = path.format(**params)
+    if verb == "POST":
+        return verb, path, orjson.dumps(left)
+    words = {key: str(value).lower() if isinstance(value, bool) else value for key, value in left.items()}
+    return verb, f"{path}?{urlencode(words)}" if words else path, b""
 
 
 def shape(method: str, params: object) -> dict[str, Any]:

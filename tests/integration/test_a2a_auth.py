@@ -13,6 +13,7 @@ import pytest
 
 from taskfabric.domain.principal import Kind, Trust, Via
 from taskfabric.services import verbs
+from taskfabric.surfaces.a2a.cards import BINDINGS
 from taskfabric.testing import TestServer
 from taskfabric.wiring import SYSTEM
 from tests.integration.calling import Exchange, exchange, message, shape
@@ -23,6 +24,7 @@ METHODS: Final = (
     *("CreateTaskPushNotificationConfig", "GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs"),
     *("DeleteTaskPushNotificationConfig", "GetExtendedAgentCard"),
 )
+UNKNOWN: Final = "0e8c8c1e-1111-4222-8333-944455556666"
 OF_A_TASK: Final = [m for m in METHODS if m not in ("ListTasks", "GetExtendedAgentCard")]
 
 
@@ -81,32 +83,35 @@ def credential(agents: Exchange, kind: str) -> dict[str, str | None]:
             raise AssertionError(kind)
 
 
+@pytest.mark.parametrize("binding", BINDINGS)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", ["no", "wrong", "of another scheme", "expired", "revoked"])
-def test_no_operation_without_a_good_credential(agents: Exchange, method: str, kind: str) -> None:
+def test_no_operation_without_a_good_credential(agents: Exchange, method: str, kind: str, binding: str) -> None:
     """SEC-AUTH-001, -002 and -004; SEC-EXTCARD-001: 401 with how to sign in, for every operation."""
     headers = credential(agents, kind)
-    answer = agents.post(shape(method, params(method, "x")), name=None, headers=headers)
+    answer = agents.speak(binding, method, params(method, "x"), name=None, headers=headers)
     assert answer.status == 401
     assert "Bearer" in answer.headers["www-authenticate"]
     assert agents.rows() == 0
 
 
+@pytest.mark.parametrize("binding", BINDINGS)
 @pytest.mark.parametrize("method", METHODS)
-def test_an_agent_that_may_not_be_called_is_not_there(agents: Exchange, method: str) -> None:
+def test_an_agent_that_may_not_be_called_is_not_there(agents: Exchange, method: str, binding: str) -> None:
     """SEC-AUTH-003: an insufficient credential; qwen is nobody to this agent."""
-    body = shape(method, params(method, "x"))
-    answer, missing = agents.post(body, name="qwen"), agents.post(body, name="qwen", agent="nobody")
+    answer, missing = (
+        agents.speak(binding, method, params(method, "x"), name="qwen", agent=agent) for agent in ("helper", "nobody")
+    )
     assert (answer.status, answer.body) == (missing.status, missing.body) == (404, missing.body)
 
 
+@pytest.mark.parametrize("binding", BINDINGS)
 @pytest.mark.parametrize("method", OF_A_TASK)
-def test_a_foreign_task_is_like_one_that_does_not_exist(agents: Exchange, method: str) -> None:
+def test_a_foreign_task_is_like_one_that_does_not_exist(agents: Exchange, method: str, binding: str) -> None:
     """SEC-AUTH-005, SEC-PUSH-001: same bytes, whatever is asked (G13)."""
     task = agents.send("ask why?")
-    foreign = agents.post(shape(method, params(method, task["id"])), name="bob")
-    unknown = agents.post(shape(method, params(method, "0e8c8c1e-1111-4222-8333-944455556666")), name="bob")
-    assert foreign.json["error"]["code"] == -32001
+    foreign, unknown = (agents.speak(binding, method, params(method, id_), name="bob") for id_ in (task["id"], UNKNOWN))
+    assert foreign.json["error"]["code"] == (-32001 if binding == "JSONRPC" else 404)
     assert (foreign.status, foreign.body) == (unknown.status, unknown.body)
     assert agents.get(task["id"])["status"] == task["status"]
 
@@ -116,7 +121,7 @@ def test_a_foreign_task_cannot_be_referred_to(agents: Exchange) -> None:
     task, rows = agents.send("hello"), agents.rows()
     foreign, unknown = (
         agents.post(shape("SendMessage", {"message": message("hello", referenceTaskIds=[other])}), name="bob")
-        for other in (task["id"], "0e8c8c1e-1111-4222-8333-944455556666")
+        for other in (task["id"], UNKNOWN)
     )
     assert foreign.json["error"]["code"] == -32602
     assert (foreign.status, foreign.body) == (unknown.status, unknown.body)

@@ -41,7 +41,8 @@ def test_a_card_says_where_how_and_with_what_credential(agents: Exchange) -> Non
     """The public URL counts, whatever address it was asked at."""
     card = _read(agents).json
     assert card["supportedInterfaces"] == [
-        {"url": "https://board.example/agents/helper", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        {"url": "https://board.example/agents/helper", "protocolBinding": binding, "protocolVersion": "1.0"}
+        for binding in ("JSONRPC", "HTTP+JSON")
     ]
     assert card["securityRequirements"]
     assert set(card["securitySchemes"]) == {

@@ -126,6 +126,11 @@ def test_the_version_may_stand_in_the_query(agents: Exchange) -> None:
     assert "result" in answer.json
 
 
+def test_a_query_of_many_fields_is_read_as_none(agents: Exchange) -> None:
+    path = "/agents/helper?" + "&".join(f"f{n}=1" for n in range(40))
+    assert agents.post(shape("ListTasks", {}), headers={"A2A-Version": None}, path=path).json["error"]["code"] == -32009
+
+
 def test_a_slash_at_the_end_is_the_same_agent(agents: Exchange) -> None:
     assert "result" in agents.post(shape("ListTasks", {}), path="/agents/helper/").json
 
@@ -152,6 +157,7 @@ def test_the_error_names_its_reason(agents: Exchange) -> None:
     error = agents.post(shape("GetTask", {"id": "none"})).json["error"]
     assert error["data"][0]["@type"] == "type.googleapis.com/google.rpc.ErrorInfo"
     assert (error["data"][0]["reason"], error["data"][0]["domain"]) == ("TASK_NOT_FOUND", "a2a-protocol.org")
+    assert agents.post(b"{").json["error"]["data"][0]["reason"] == "PARSE_ERROR"
 
 
 def test_only_post_calls(agents: Exchange) -> None:

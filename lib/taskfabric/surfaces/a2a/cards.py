@@ -21,6 +21,7 @@ from taskfabric.settings import A2A as Rules
 Shape = dict[str, Any]
 
 VERIFICATION: Final = "https://taskfabric.dev/extensions/verification/v1"
+BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
 _KEPT: Final = 500  # cards that are remembered
 
 
@@ -69,7 +70,10 @@ class Cards:
             "name": card.name,
             "description": card.description or f"The agent {card.name}.",
             "version": __version__,
-            "supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+            "supportedInterfaces": [
+                {"url": url, "protocolBinding": binding, "protocolVersion": "1.0"}
+                for binding in ("JSONRPC", "HTTP+JSON")
+            ],
             "capabilities": {
                 "streaming": rules.streaming,
                 "pushNotifications": rules.push,

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 from a2a.utils import errors as sdk
 from starlette.types import Receive, Scope, Send
@@ -33,7 +32,7 @@ from taskfabric.services import a2a
 from taskfabric.services.a2a import A2A
 from taskfabric.services.hallway import Hallway
 from taskfabric.settings import A2A as Rules
-from taskfabric.surfaces.a2a import wire
+from taskfabric.surfaces.a2a import headers, rest, wire
 from taskfabric.surfaces.a2a.operations import Operations, Visit
 from taskfabric.surfaces.a2a.runs import Runs
 from taskfabric.surfaces.a2a.streams import Streams
@@ -102,45 +101,58 @@ class Endpoint:
         self._modes = [mode.strip().lower() for mode in rules.input_modes.split(",")]
         self._streams = Streams(a2a, pool=pool, watch=watch, most=rules.streams)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, *, name: str, url: str) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, *, name: str, url: str, below: str) -> None:
+        """``below``: what follows the agent's address; "" = JSON-RPC, else HTTP+JSON."""
         shown: Presented = scope["fabric.presented"]
 
         def let_in() -> Visit:
             caller = self._door.admit(shown)
             return Visit(caller=caller, agent=self._a2a.agent(caller, name), url=url)
 
-        id_: wire.Id = None
+        id_: wire.Id = wire.PLAIN if below else None
         try:
-            if scope["method"] != "POST":
+            taken = rest.verbs(below) if below else ["POST"]
+            if scope["method"] not in taken:
                 await self._pool.run(let_in)
-                await send_error(send, BadInput("calls of A2A are sent by POST"), status=405)
+                if not taken:
+                    raise not_found("agent")
+                await send_error(send, BadInput(f"this is called by {' or '.join(taken)}"), status=405)
                 return
-            raw = await self._body(scope, receive, let_in)
-            call = wire.read(raw, _version(scope), name, depth=self._rules.depth)
+            call = await self._read(scope, receive, let_in, name, below)
             id_ = call.id
             if not call.answered:
                 await self._pool.run(let_in)
                 await send_bytes(send, 204, b"")
             elif call.method in wire.SENDING:
-                await self._send(call, (shown, name), let_in, _key(scope), receive, send)
+                await self._send(call, (shown, name), let_in, headers.key(scope), receive, send)
             elif call.method in wire.STREAMING:
                 await self._subscribe(call, let_in, scope, receive, send)
             else:
                 answer = await self._pool.run(lambda: self._answered(let_in(), call))
                 await send_bytes(send, 200, answer)
         except wire.WireError as refused:
-            await self._refuse(let_in, refused, send)
+            await self._refuse(let_in, refused, id_, send)
         except TooLarge:
             error = sdk.InvalidRequestError(f"The request is larger than {self._rules.body_limit} bytes")
-            await send_bytes(send, 413, wire.refusal(None, error), error_headers(None, 413))
+            await send_bytes(send, 413, wire.refusal(id_, error), error_headers(None, 413))
         except TimeoutError:
             await send_error(send, BadInput(f"the body did not come within {_SENDING:g} s"), status=408)
         except ConnectionError:  # nobody is there to be answered
             return
         except sdk.A2AError as error:
-            await send_bytes(send, 200, wire.refusal(id_, error))
+            await send_bytes(send, wire.status(id_, error), wire.refusal(id_, error))
         except FabricError as error:
             await _send_fabric(send, id_, error)
+
+    async def _read(
+        self, scope: Scope, receive: Receive, let_in: Callable[[], Visit], name: str, below: str
+    ) -> wire.Call:
+        version, depth = headers.version(scope), self._rules.depth
+        if not below:
+            return wire.read(await self._body(scope, receive, let_in), version, name, depth=depth)
+        verb: str = scope["method"]
+        raw = await self._body(scope, receive, let_in) if verb == "POST" else b""
+        return rest.read(verb, below, scope["query_string"], raw, version, name, depth=depth)
 
     async def _body(self, scope: Scope, receive: Receive, let_in: Callable[[], Visit]) -> bytes:
         announced = content_length(scope)
@@ -149,32 +161,32 @@ class Endpoint:
         async with asyncio.timeout(_SENDING):
             raw = await read_body(scope, receive, self._rules.body_limit)
         kind = (header(scope, b"content-type") or b"").partition(b";")[0].strip().lower()
-        if kind not in (b"application/json", b"application/a2a+json"):
+        if raw and kind not in (b"application/json", b"application/a2a+json"):
             raise wire.WireError(sdk.ContentTypeNotSupportedError("Send application/json"), status=415)
         return raw
 
-    async def _refuse(self, let_in: Callable[[], Visit], refused: wire.WireError, send: Send) -> None:
+    async def _refuse(self, let_in: Callable[[], Visit], refused: wire.WireError, id_: wire.Id, send: Send) -> None:
         """Nobody learns anything about his call before he has shown who he is."""
         try:
             await self._pool.run(let_in)
         except FabricError as error:
             await _send_fabric(send, None, error)
             return
-        await send_bytes(send, refused.status, wire.refusal(refused.id, refused.error))
+        id_ = refused.id if id_ is None else id_
+        status = wire.status(id_, refused.error) if refused.status == 200 else refused.status
+        await send_bytes(send, status, wire.refusal(id_, refused.error))
 
     def _answered(self, visit: Visit, call: wire.Call) -> bytes:
         """In a thread: the answer to a call that is neither a send nor a stream."""
         try:
             got = self._hallway.noted(visit.caller, f"a2a.{call.method}", lambda: self._operations.answer(visit, call))
             return wire.result(call.id, got)
-        except sdk.A2AError as error:
-            return wire.refusal(call.id, error)
-        except (Refused, Unavailable, NotAuthenticated):
+        except (sdk.A2AError, Refused, Unavailable, NotAuthenticated):
             raise
         except FabricError as error:
-            return wire.refusal(call.id, wire.translated(error) or sdk.InternalError())
+            raise (wire.translated(error) or sdk.InternalError()) from error
         except Exception as error:
-            return wire.refusal(call.id, _incident(error, call.method))
+            raise _incident(error, call.method) from error
 
     # -- sending -------------------------------------------------------------------------------------
 
@@ -352,7 +364,7 @@ class Endpoint:
         if not self._rules.streaming:
             raise sdk.UnsupportedOperationError("This agent does not stream")
         seen = await self._pool.run(lambda: self._a2a.find(visit.caller, visit.agent, call.params.id))
-        after = _last_event(scope, seen.id)
+        after = headers.last_event(scope)
         if seen.state in TERMINAL and after is None:
             raise sdk.UnsupportedOperationError("That task has ended")
         await self._streams.serve(call.id, let_in, visit, seen, after, receive, send, sending=False)
@@ -373,38 +385,6 @@ def _has_file(body: Mapping[str, Any]) -> bool:
 def _told_first(started: Started) -> Mapping[str, Any]:
     message: Mapping[str, Any] = next((t.body["message"] for t in started.seen.told if t.kind == "message"), {})
     return message
-
-
-def _version(scope: Scope) -> str | None:
-    """The protocol's version that the caller speaks: a header, or, as the protocol allows, in the query."""
-    found = header(scope, b"a2a-version")
-    if found is not None:
-        return str(found.decode("latin-1").strip())
-    if not scope["query_string"]:
-        return None
-    query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=20)
-    named = query.get("A2A-Version")
-    return str(named[0]) if named else None
-
-
-def _key(scope: Scope) -> str | None:
-    found = header(scope, b"idempotency-key")
-    if found is None:
-        return None
-    key = found.decode("latin-1").strip()
-    if not key or len(key) > 128 or not key.isprintable() or not key.isascii():
-        raise sdk.InvalidParamsError("Idempotency-Key is 1 to 128 characters of ASCII")
-    return key
-
-
-def _last_event(scope: Scope, a2a_id: str) -> int | None:
-    """The number of the last event that a reader has, if he resumes."""
-    found = header(scope, b"last-event-id")
-    if found is None:
-        return None
-    if not found.isdigit() or len(found) > 9:
-        raise sdk.InvalidParamsError("Last-Event-ID is not one of ours")
-    return int(found)
 
 
 def _incident(error: BaseException, method: str) -> sdk.A2AError:
@@ -429,7 +409,7 @@ async def _send_fabric(send: Send, id_: wire.Id, error: FabricError) -> None:
             if translated is None:
                 await send_error(send, error, status=status_of(error))
             else:
-                await send_bytes(send, 200, wire.refusal(id_, translated))
+                await send_bytes(send, wire.status(id_, translated), wire.refusal(id_, translated))
 
 
 def _seconds(error: Unavailable) -> int:

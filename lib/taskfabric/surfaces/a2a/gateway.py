@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
 from starlette.types import Receive, Scope, Send
 
@@ -94,16 +93,16 @@ class Gateway:
         if path == CARD:
             await self._card(self._rules.default_agent, scope, send)
             return
-        name, _, rest = unquote(path.removeprefix(BELOW)).partition("/")
+        name, _, rest = path.removeprefix(BELOW).partition("/")
         if rest and f"/{rest}" == CARD:
             await self._card(name, scope, send)
-        elif rest or not name:
+        elif not name or scope.get("fabric.presented") is None:
             await self._nobody(scope, send)
         else:
             endpoint = self._endpoint
             if endpoint is None:
                 endpoint = await self._pool.run(self._loaded)
-            await endpoint(scope, receive, send, name=name, url=self._url(name, scope))
+            await endpoint(scope, receive, send, name=name, url=self._url(name, scope), below=rest)
 
     async def _nobody(self, scope: Scope, send: Send) -> None:
         shown = scope.get("fabric.presented")

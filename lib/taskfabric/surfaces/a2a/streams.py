@@ -127,7 +127,7 @@ class Streams:
 
 
 def _event(id_: wire.Id, n: int, body: Mapping[str, Any]) -> bytes:
-    return b"id: %d\ndata: %b\n\n" % (n, orjson.dumps({"jsonrpc": "2.0", "id": id_, "result": body}))
+    return b"id: %d\ndata: %b\n\n" % (n, wire.result(id_, body))
 
 
 async def _write(send: Send, body: bytes) -> None:

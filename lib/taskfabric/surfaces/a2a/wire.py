@@ -1,4 +1,4 @@
-"""The wire of A2A v1.0 over JSON-RPC: the SDK's messages, required fields and error table, read strictly.
+"""The wire of A2A v1.0: the SDK's messages, required fields and error table, read strictly.
 
 What would be stored and then break every reader (a number that is none, a key twice, a part without content, a
 word that no enum knows) is refused before anything is done.
@@ -31,7 +31,13 @@ from taskfabric.domain.errors import (
     NotFound,
 )
 
-Id = str | int | None
+
+class Plain:
+    """Stands for the id of a call over HTTP+JSON: what is answered has no envelope."""
+
+
+PLAIN: Final = Plain()
+Id = str | int | None | Plain
 
 METHODS: Final[Mapping[str, type[Message]]] = {
     "SendMessage": pb.SendMessageRequest,
@@ -79,7 +85,7 @@ class WireError(Exception):
 
 def read(raw: bytes, version: str | None, agent: str, *, depth: int) -> Call:
     """The call. Raises WireError."""
-    body = _json(raw)
+    body = json_of(raw)
     if not isinstance(body, dict):
         what = "Batch requests are not supported" if isinstance(body, list) else "A request is an object"
         raise WireError(sdk.InvalidRequestError(what))
@@ -96,12 +102,27 @@ def read(raw: bytes, version: str | None, agent: str, *, depth: int) -> Call:
     unknown = body.keys() - {"jsonrpc", "id", "method", "params"}
     if unknown:
         raise WireError(sdk.InvalidRequestError("A request has jsonrpc, id, method and params, and nothing else"), id_)
-    kind = METHODS.get(method)
-    if kind is None:
+    if method not in METHODS:
         raise WireError(sdk.MethodNotFoundError(), id_)
     params = body.get("params", {})
+    return checked(id_, method, params, raw, version, agent, depth=depth, answered="id" in body)
+
+
+def checked(
+    id_: Id,
+    method: str,
+    params: Any,
+    raw: bytes,
+    version: str | None,
+    agent: str,
+    *,
+    depth: int,
+    answered: bool = True,
+) -> Call:
+    """The call of this method with these params, which came in ``raw``. Raises WireError."""
+    kind = METHODS[method]
     if kind is pb.SendMessageRequest and _is_plain(params, raw, depth) and version is not None and _is_v1(version):
-        return Call(id=id_, method=method, params=_NOTHING, given=params["message"], plain=True, answered="id" in body)
+        return Call(id=id_, method=method, params=_NOTHING, given=params["message"], plain=True, answered=answered)
     try:
         _check_tree(params, depth)
         message = _parsed(params, kind)
@@ -110,10 +131,11 @@ def read(raw: bytes, version: str | None, agent: str, *, depth: int) -> Call:
     except sdk.A2AError as error:
         raise WireError(error, id_) from None
     given = params.get("message", {})
-    return Call(id=id_, method=method, params=message, given=given, answered="id" in body)
+    return Call(id=id_, method=method, params=message, given=given, answered=answered)
 
 
-def _json(raw: bytes) -> Any:
+def json_of(raw: bytes) -> Any:
+    """What stands in it. Raises WireError."""
     try:
         return _DECODER.decode(raw.decode())
     except _Twice:
@@ -304,13 +326,36 @@ def _bounded(value: Any) -> Any:
 
 
 def result(id: Id, value: Any) -> bytes:
+    if isinstance(id, Plain):
+        return orjson.dumps({} if value is None else value)
     return orjson.dumps({"jsonrpc": "2.0", "id": id, "result": value})
 
 
 def refusal(id: Id, error: sdk.A2AError) -> bytes:
     code = sdk.JSON_RPC_ERROR_CODE_MAP.get(type(error), -32603)
-    body = {"code": code, "message": error.message, "data": build_error_details(error)}
-    return orjson.dumps({"jsonrpc": "2.0", "id": id, "error": body})
+    details = build_error_details(error)
+    if isinstance(error, sdk.JSONParseError):  # the SDK's table has no word for it
+        details[0]["reason"] = "PARSE_ERROR"
+    return _refusal(id, code, _status_of(error), error.message, details)
+
+
+def status(id: Id, error: sdk.A2AError) -> int:
+    """The HTTP status with which it is answered: JSON-RPC says everything in the body."""
+    return _status_of(error)[0] if isinstance(id, Plain) else 200
+
+
+def _status_of(error: sdk.A2AError) -> tuple[int, str]:
+    if isinstance(error, sdk.JSONParseError):
+        return 400, "INVALID_ARGUMENT"
+    mapped = sdk.A2A_ERROR_MAPPING.get(type(error))
+    return (500, "INTERNAL") if mapped is None else (mapped.http_code, mapped.grpc_status)
+
+
+def _refusal(id: Id, code: int, status: tuple[int, str], message: str, details: list[dict[str, Any]]) -> bytes:
+    if isinstance(id, Plain):
+        body = {"code": status[0], "status": status[1], "message": message, "details": details}
+        return orjson.dumps({"error": body})
+    return orjson.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, "data": details}})
 
 
 def busy(id: Id, error: FabricError) -> bytes:
@@ -323,7 +368,7 @@ def busy(id: Id, error: FabricError) -> bytes:
         "metadata": metadata,
     }
     message = f"{error.message}: {error.next}" if error.next else error.message
-    return orjson.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": BUSY, "message": message, "data": [info]}})
+    return _refusal(id, BUSY, (503, "UNAVAILABLE"), message, [info])
 
 
 def translated(error: FabricError) -> sdk.A2AError | None:
