@@ -260,6 +260,27 @@ def test_times_are_read_and_shown_in_the_callers_zone(town: Town) -> None:
     refused(town.alice("submit", "t", "--due", "when it suits"), 2)
 
 
+def test_show_tells_what_hangs_on_a_card(town: Town) -> None:
+    number, other = town.submitted("Move house", to="alice"), town.submitted("Find a van", to="alice")
+    task = int(number)
+    for method, params in (
+        ("createSubtask", {"task_id": task, "title": "Pack the \u202ebooks"}),
+        ("createTaskLink", {"task_id": task, "opposite_task_id": int(other), "link_id": 1}),
+        ("createExternalTaskLink", {"task_id": task, "url": "https://example.org/van", "dependency": "related",
+                                    "type": "weblink", "title": "The van"}),
+    ):  # fmt: skip
+        assert town.served.call(method, params)["result"], method
+    said = town.alice("show", number).out
+    assert "\u202e" not in said
+    assert "books  todo" in said
+    assert f"relates to #{other}  Find a van" in said
+    assert "The van  https://example.org/van" in said
+    shape = town.alice.json("show", number)
+    assert [sub["status"] for sub in shape["subtasks"]] == ["Todo"]
+    assert [link["task"] for link in shape["links"]] == [int(other)]
+    assert [link["url"] for link in shape["external_links"]] == ["https://example.org/van"]
+
+
 def test_the_log_tells_comments_and_events_in_order_and_a_line_each_for_programs(town: Town) -> None:
     number = town.submitted()
     town.alice("comment", number, "first words\nsecond line")

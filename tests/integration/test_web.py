@@ -181,6 +181,35 @@ def test_a_card_is_moved_without_a_script(served: Served, alice: Surfer) -> None
     assert served.fabric("alice").call(Show(task=task)).task.column == "Work in progress"
 
 
+def test_what_hangs_on_a_card_is_shown_and_leads_only_to_the_web(served: Served, alice: Surfer) -> None:
+    task, other = _submit(served, "Move house", to="alice"), _submit(served, "Find a van", to="alice")
+    foreign = _submit(served, "Bob's own van", to="bob", by="bob")
+    for method, params in (
+        ("createSubtask", {"task_id": task, "title": "Pack the <books>", "status": 1}),
+        ("createTaskLink", {"task_id": task, "opposite_task_id": other, "link_id": 1}),
+        ("createExternalTaskLink", {"task_id": task, "url": "https://example.org/van", "dependency": "related",
+                                    "type": "weblink", "title": "The <van>"}),
+    ):  # fmt: skip
+        assert served.call(method, params)["result"], method
+    with served.house.database.connection() as conn:
+        conn.execute(
+            "INSERT INTO task_has_external_links (link_type, dependency, title, url, task_id, creator_id)"
+            " SELECT link_type, dependency, 'odd', 'javascript:alert(1)', task_id, creator_id"
+            "   FROM task_has_external_links WHERE task_id = %s", (task,)
+        )  # fmt: skip
+        conn.execute(
+            "INSERT INTO task_has_links (link_id, task_id, opposite_task_id) VALUES (1, %s, %s)", (task, foreign)
+        )
+    shown = alice.get(f"/task/{task}").text
+    assert "Pack the &lt;books&gt;" in shown
+    assert "in progress" in shown
+    assert "Find a van" in shown
+    assert 'href="https://example.org/van" rel="noopener noreferrer nofollow"' in shown
+    assert "The &lt;van&gt;" in shown
+    assert 'href="javascript' not in shown
+    assert "Bob&#39;s own van" not in shown
+
+
 def test_the_board_is_filtered_by_words_and_by_tag(served: Served, alice: Surfer) -> None:
     served.fabric("alice").call(Submit(title="Needle", to="alice", tags=("hay",)))
     _submit(served, "Straw", to="alice")

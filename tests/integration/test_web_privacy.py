@@ -14,6 +14,7 @@ from tests.integration.serving import Served, serving
 from tests.integration.surfing import Surfer
 
 SECRET = "xyzzyplugh"
+_ELSEWHERE = {"url": f"https://example.org/{SECRET}", "dependency": "related", "type": "weblink"}
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,9 @@ def tasks(served: Served) -> list[int]:
     )["task"]
     project = served.call("createMyPrivateProject", {"name": f"{SECRET} project"}, name="bob")["result"]
     card = served.call("createTask", {"project_id": project, "title": f"{SECRET} card"}, name="bob")["result"]
+    for task in (inbox, card):
+        for method, fields in (("createSubtask", {}), ("createExternalTaskLink", _ELSEWHERE)):
+            assert served.call(method, {"task_id": task, "title": SECRET, **fields}, name="bob")["result"], method
     served.caught_up()
     return [inbox, pool, gate, card]
 
@@ -86,6 +90,14 @@ def test_a_foreign_task_queue_and_file_are_the_same_bytes_as_missing_ones(served
         one = alice.act(name, task=str(tasks[0]), note="x", **more)
         other = alice.act(name, task="99999", note="x", **more)
         assert (one.status, one.text) == (other.status, other.text), name
+
+
+def test_what_hangs_on_a_foreign_card_is_not_there(served: Served, tasks: list[int]) -> None:
+    """G13."""
+    foreign, missing = (served.call("fabric.annex", {"task": task})["error"] for task in (tasks[0], 99999))
+    assert foreign == missing
+    assert served.call("fabric.board.standing", {"queue": "bob", "tasks": tasks})["result"] == {}
+    assert not [one for one in served.call("fabric.project.list")["result"] if SECRET in one["name"]]
 
 
 def test_bob_sees_all_of_it(served: Served, tasks: list[int]) -> None:

@@ -159,6 +159,7 @@ class Hallway:
         on(verbs.SubmitMany, submitting.many)
         on(verbs.Hello, reading.hello)
         on(verbs.Show, reading.show)
+        on(verbs.ShowAnnex, reading.annex)
         on(verbs.List, reading.find)
         on(verbs.Events, reading.events)
         on(verbs.Tree, reading.tree)

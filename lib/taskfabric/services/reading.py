@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from taskfabric.domain.approval import State
 from taskfabric.domain.errors import not_found
@@ -18,6 +18,7 @@ from taskfabric.domain.task import Kin, Task, Thread
 from taskfabric.ports.board import Filter
 from taskfabric.ports.projects import Project
 from taskfabric.services import policy, text, verbs
+from taskfabric.services.annex_verbs import ShowAnnex
 from taskfabric.services.away import Humans
 from taskfabric.services.desk import Desk
 from taskfabric.services.openings import Openings
@@ -70,6 +71,25 @@ class Reading:
 
     def show(self, caller: Caller, verb: verbs.Show) -> Thread:
         return self._desk.board.thread(verb.task, Viewer.of(caller))
+
+    def annex(self, caller: Caller, verb: ShowAnnex) -> dict[str, Any]:
+        """What people put beside the thread on a board of Kanboard's kind; ancestry is told by the tree."""
+        task = self._desk.see(caller, verb.task)
+        hung = self._desk.kanboard.annex
+        return {
+            "subtasks": [
+                {"title": row["title"], "status": row["status_name"], "who": row["username"]}
+                for row in hung.subtasks(task.id, 0)
+            ],
+            "links": [
+                {"label": row["label"], "task": row["task_id"], "title": row["title"], "open": bool(row["is_active"])}
+                for row in hung.links(task.id, Viewer.of(caller))
+            ],
+            "external_links": [
+                {"title": row["title"], "url": row["url"], "label": row["dependency"]}
+                for row in hung.external_links(task.id)
+            ],
+        }
 
     def find(self, caller: Caller, verb: verbs.List) -> list[Task]:
         queues = None if verb.queue is None else (self.readable(caller, verb.queue).project_id,)

@@ -18,6 +18,7 @@ from taskfabric.domain.status import Status
 from taskfabric.domain.task import Attachment, Claimed, Entry, Kin, Submitted, Task, Thread
 from taskfabric.ports.board import Swept
 from taskfabric.ports.fabric import Codec, Verb
+from taskfabric.services.annex_verbs import ShowAnnex as ShowAnnex
 from taskfabric.services.answers import (
     ATTACHMENT,
     AWAITED,

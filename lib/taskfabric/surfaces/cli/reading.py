@@ -81,14 +81,27 @@ def _ref(parser: Parser) -> None:
     parser.add_argument("ref", metavar="REF", help="the task: 12, '#12' or 12@3")
 
 
+_HUNG: Final = ("subtasks", "links", "external_links")
+_PARTS: Final = (
+    ("subtasks", "subtasks"),
+    ("links", "links"),
+    ("links elsewhere", "external_links"),
+    ("thread", "thread"),
+    ("files", "attachments"),
+    ("late results", "late_results"),
+)
+
+
 def _show(ctx: Context, args: argparse.Namespace) -> int:
     out = ctx.out
-    task: Shape = ctx.ask("show", task=args.ref)
+    shown: Shape = ctx.ask("show", task=args.ref)
+    hung: Shape = dict.fromkeys(_HUNG, ()) if shown["restricted"] else ctx.ask("annex", task=shown["id"])
+    task = {**shown, **hung}
     if out.as_json:
         out.json(task)
         return 0
     render.card(out, task)
-    for title, key in (("thread", "thread"), ("files", "attachments"), ("late results", "late_results")):
+    for title, key in _PARTS:
         if task[key]:
             out.line(f"\n{out.paint(title, 'bold')}")
         for shape in task[key]:
@@ -98,6 +111,14 @@ def _show(ctx: Context, args: argparse.Namespace) -> int:
                 case "attachments":
                     size = f"{shape['size']} bytes"
                     out.line(f"  {shape['id']}  {one_line(shape['name'])}  {size}  {one_line(shape['author'])}")
+                case "subtasks":
+                    who = f"  {one_line(shape['who'])}" if shape["who"] else ""
+                    out.line(f"  {one_line(shape['title'])}  {out.paint(shape['status'].lower(), 'dim')}{who}")
+                case "links":
+                    ended = "" if shape["open"] else out.paint("  closed", "dim")
+                    out.line(f"  {one_line(shape['label'])} #{shape['task']}  {one_line(shape['title'])}{ended}")
+                case "external_links":
+                    out.line(f"  {one_line(shape['title'])}  {one_line(shape['url'])}")
                 case _:
                     out.line(f"  epoch {shape['epoch']}, {one_line(shape['author'])}: {one_line(shape['text'])}")
     if task["attachments"]:

@@ -70,6 +70,7 @@ class Looks:
             told=told,
             labels=labels,
             browser=browser,
+            weblink=weblink,
         )
         self._env.globals.update(version=version, asset=_asset_path, priorities=PRIORITIES)
 
@@ -166,6 +167,13 @@ def _marked(context: Context, found: str) -> Markup:
 def labels(task: Task) -> list[str]:
     """The tags of a card, without those that only repeat its status."""
     return [tag for tag in task.all_tags if tag not in _SAID_BY_STATUS]
+
+
+def weblink(title: str, address: str) -> Markup:
+    """A link that leads elsewhere on the web; what leads anywhere else is only said."""
+    if not address.lower().startswith(("http://", "https://")):
+        return Markup("{} <code>{}</code>").format(title, address)
+    return Markup('<a href="{}" rel="noopener noreferrer nofollow"><bdi>{}</bdi></a>').format(address, title or address)
 
 
 def browser(agent: str) -> str:

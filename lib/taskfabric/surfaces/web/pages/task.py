@@ -11,7 +11,7 @@ from taskfabric.domain.status import FINISHED
 from taskfabric.domain.task import Kin, Task
 from taskfabric.services.approval_verbs import ShowApproval
 from taskfabric.services.fleet_verbs import ReadChunks
-from taskfabric.services.verbs import Events, ListQueues, Show, Tree, Why
+from taskfabric.services.verbs import Events, ListQueues, Show, ShowAnnex, Tree, Why
 from taskfabric.surfaces.web.pages.inbox import humans, preview
 from taskfabric.surfaces.web.pages.page import Page
 from taskfabric.surfaces.web.visit import Visit
@@ -38,6 +38,7 @@ def task(visit: Visit, ref: str) -> Page:
             "title": f"#{number} {found.title}",
             "task": found,
             "thread": thread,
+            "annex": visit.fabric.call(ShowAnnex(task=number)),
             "events": journal.events,
             "cursor": journal.cursor,
             "output": output,
