@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import psycopg
 import pytest
 
 from taskfabric import assets
-from taskfabric.domain.errors import BadInput, NeedsHuman
+from taskfabric.domain.errors import BadInput, FabricError, NeedsHuman
 from taskfabric.domain.principal import Via
 from taskfabric.domain.status import Status
 from taskfabric.ports.fabric import Fabric
@@ -115,6 +117,26 @@ def test_always_makes_a_grant_with_the_scope_of_what_was_approved(noon: Househol
     (made,) = at_the_door(noon).call(verbs.ListGrants())
     assert (made["agent"], made["action"], made["recipient"]) == ("kimi", "mail.send", MAIL["to"])
     assert asks(kimi, args={**MAIL, "text": "next"})["allowed"]
+
+
+@contextlib.contextmanager
+def no_more_grants(home: Household) -> Iterator[None]:
+    """The database takes no further grant, as when its disk is full."""
+    with home.ground.tested.connect() as conn:
+        conn.execute("ALTER TABLE grants ADD CONSTRAINT full_disk CHECK (false) NOT VALID")
+        try:
+            yield
+        finally:
+            conn.execute("ALTER TABLE grants DROP CONSTRAINT full_disk")
+
+
+def test_always_decides_and_grants_or_does_neither(noon: Household, alice: Fabric) -> None:
+    _, approval = asked(noon)
+    with no_more_grants(noon), pytest.raises((FabricError, psycopg.Error)):
+        approve(at_the_door(noon), approval, always=True)
+    assert stands(alice, approval) == "pending"
+    approve(at_the_door(noon), approval, always=True)
+    assert [g["used"] for g in alice.call(verbs.ListGrants())] == [0]
 
 
 def test_always_with_an_edit_grants_what_was_decided_and_not_what_was_asked(noon: Household, kimi: Fabric) -> None:

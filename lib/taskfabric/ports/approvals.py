@@ -32,6 +32,16 @@ class NewApproval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewGrant:
+    """A standing grant as it is to be kept."""
+
+    agent_id: int
+    action: str
+    recipient: str | None  # None = any; "" = what names nobody
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """A human's act on a request."""
 
@@ -43,6 +53,7 @@ class Verdict:
     note: str = ""
     for_whom_id: int | None = None
     use_until: datetime | None = None
+    grant: NewGrant | None = None  # from now on without asking: made with the decision, or not at all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +123,9 @@ class Approvals(Protocol):
         """The fence of the lease under which this run of this principal works; None = it is over."""
 
     # -- standing grants ---------------------------------------------------------------------------------
-    def add_grant(
-        self, grantor_id: int, agent_id: int, action: str, recipient: str | None, until: datetime, stamp: Stamp
-    ) -> Grant: ...
+    def add_grant(self, new: NewGrant, stamp: Stamp) -> Grant:
+        """A standing grant of whoever the stamp names."""
+
     def grants(self, *, grantor_id: int | None = None, agent_id: int | None = None) -> list[Grant]: ...
     def revoke_grant(self, grant_id: int, stamp: Stamp) -> bool: ...
 

@@ -11,6 +11,7 @@ from taskfabric.domain.errors import BadInput, Refused, not_found
 from taskfabric.domain.levels import checked_pattern, example_of
 from taskfabric.domain.principal import Caller, Kind
 from taskfabric.domain.times import iso
+from taskfabric.ports.approvals import NewGrant
 from taskfabric.services import approval_verbs, policy, text
 from taskfabric.services.desk import Desk
 from taskfabric.services.levels import Levels
@@ -34,7 +35,8 @@ class Grants:
         self.check(caller, agent.id, action, level, None)
         end = self.end(text.instant(verb.until, "until"))
         policy.need_decision(self._desk, caller, verb.pin, f"a standing grant for {agent.name}")
-        return shown(self.make(caller, agent.id, action, verb.recipient, end))
+        new = NewGrant(agent_id=agent.id, action=action, recipient=verb.recipient, until=end)
+        return shown(self._desk.approvals.add_grant(new, caller.stamp()))
 
     def check(self, caller: Caller, agent_id: int, action: str, level: Level, decider: Decider | None) -> None:
         """Raises Refused where no standing grant may be made."""
@@ -60,10 +62,6 @@ class Grants:
             most = self._desk.rules.longest_park.days
             raise BadInput(f"a standing grant lasts at most {most} days", next="name an earlier instant", field="until")
         return end
-
-    def make(self, caller: Caller, agent_id: int, action: str, recipient: str | None, end: datetime) -> Grant:
-        """The grant, as ``check`` and ``end`` have found it to be sound."""
-        return self._desk.approvals.add_grant(caller.principal.id, agent_id, action, recipient, end, caller.stamp())
 
     def list(self, caller: Caller, verb: approval_verbs.ListGrants) -> list[dict[str, Any]]:
         me = caller.principal

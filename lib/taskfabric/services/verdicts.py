@@ -13,7 +13,7 @@ from taskfabric.domain.approval import Act, Approval, Decider, How, Level, State
 from taskfabric.domain.errors import BadInput, FabricError, NeedsHuman, Refused, not_found
 from taskfabric.domain.levels import facts_of
 from taskfabric.domain.principal import Caller, Via
-from taskfabric.ports.approvals import Verdict
+from taskfabric.ports.approvals import NewGrant, Verdict
 from taskfabric.services import approval_verbs, policy, text
 from taskfabric.services.approval_words import decided
 from taskfabric.services.approvals import Asking, barred
@@ -47,14 +47,18 @@ class Verdicts:
             level = max(level, self._levels.level_of(approval.action, args, approval.label)[0])
         if verb.until is not None and not verb.always:
             raise BadInput("an end without a standing grant", next="give it together with --always", field="until")
-        end = None
-        if verb.always:
+        grant = None
+        if verb.always:  # for what was decided, and not for what was asked
             self._grants.check(caller, approval.requester_id, approval.action, level, decider)
-            end = self._grants.end(text.instant(verb.until, "until"))
+            grant = NewGrant(
+                agent_id=approval.requester_id,
+                action=approval.action,
+                recipient=facts_of(args).recipient or "",
+                until=self._grants.end(text.instant(verb.until, "until")),
+            )
         proven = self._prove(caller, verb.pin, level, approval)
-        made = self._decide(proven, approval, decider, Act.EDIT if edited else Act.APPROVE, args, level, verb.note)
-        if end is not None:  # for what was decided, and not for what was asked
-            self._grants.make(proven, approval.requester_id, approval.action, facts_of(args).recipient or "", end)
+        act = Act.EDIT if edited else Act.APPROVE
+        made = self._decide(proven, approval, decider, act, args, level, verb.note, grant)
         return self._asking.shown(caller, made)
 
     def approve_many(self, caller: Caller, verb: approval_verbs.ApproveMany) -> list[dict[str, Any]]:
@@ -182,6 +186,7 @@ class Verdicts:
         args: Mapping[str, Any] | None,
         level: Level | None,
         note: str,
+        grant: NewGrant | None = None,
     ) -> Approval:
         now = self._desk.board.now()
         yes = act in (Act.APPROVE, Act.EDIT)
@@ -195,6 +200,7 @@ class Verdicts:
             note=text.note(note, self._desk.rules),
             for_whom_id=self._whose(decider),
             use_until=_use_until(approval, now) if yes else None,
+            grant=grant,
         )
         made = self._desk.approvals.decide(approval.id, verdict, caller.stamp())
         if made is None:

@@ -7,7 +7,7 @@ shown), so that of two clicks one counts, a late one finds the time over, and no
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from taskfabric.domain.approval import (
 from taskfabric.domain.errors import FabricError
 from taskfabric.domain.lease import Fence
 from taskfabric.domain.principal import RunRef, Stamp, Via
-from taskfabric.ports.approvals import Look, NewApproval, Verdict
+from taskfabric.ports.approvals import Look, NewApproval, NewGrant, Verdict
 from taskfabric.stores.credential_rows import every, journal, must, one
 
 _SELECT: Final = """
@@ -224,16 +224,21 @@ class PostgresApprovals:
             "seen": verdict.seen,
         }
         facts = {"hash": verdict.seen, "decided": verdict.hash, "for": verdict.for_whom_id}
-        return self._change(approval_id, _DECIDE, values, f"approval-{state.value}", stamp, facts)
+
+        def with_it(conn: Connection) -> None:
+            if verdict.grant is not None:
+                self._grant(conn, verdict.grant, stamp)
+
+        return self._change(approval_id, _DECIDE, values, f"approval-{state.value}", stamp, facts, with_it)
 
     def decide_by_grant(self, approval_id: int, grant: Grant, use_until: datetime, stamp: Stamp) -> Approval | None:
         values = {"id": approval_id, "grant": grant.id, "use_until": use_until, "via": Via.SYSTEM.value}
         facts = {"grant": grant.id, "by": grant.grantor_id}
-        found = self._change(approval_id, _BY_GRANT, values, "approval-granted", stamp, facts)
-        if found is not None:
-            with self._db.transaction() as conn:
-                conn.execute("UPDATE grants SET used = used + 1 WHERE id = %s", (grant.id,))
-        return found
+
+        def with_it(conn: Connection) -> None:
+            conn.execute("UPDATE grants SET used = used + 1 WHERE id = %s", (grant.id,))
+
+        return self._change(approval_id, _BY_GRANT, values, "approval-granted", stamp, facts, with_it)
 
     def end(self, approval_id: int, act: Act, stamp: Stamp) -> Approval | None:
         state = after(State.PENDING, act)
@@ -248,12 +253,22 @@ class PostgresApprovals:
         return self._change(approval_id, _CONSUME, values, "approval-used", stamp, {"hash": hash}) is not None
 
     def _change(
-        self, approval_id: int, sql: str, values: Mapping[str, Any], kind: str, stamp: Stamp, facts: dict[str, Any]
+        self,
+        approval_id: int,
+        sql: str,
+        values: Mapping[str, Any],
+        kind: str,
+        stamp: Stamp,
+        facts: dict[str, Any],
+        with_it: Callable[[Connection], None] = lambda conn: None,
     ) -> Approval | None:
+        """The approval as it then stands, changed by this guarded statement, with whatever belongs to the change."""
+
         def write(conn: Connection) -> Approval | None:
             if conn.execute(sql.encode(), values).fetchone() is None:
                 return None
             journal(conn, kind, stamp, {"approval": approval_id, **facts})
+            with_it(conn)
             return _approval(must(self._get(conn, approval_id)))
 
         return self._db.retrying(write)
@@ -301,19 +316,20 @@ class PostgresApprovals:
 
     # -- standing grants -----------------------------------------------------------------------------
 
-    def add_grant(
-        self, grantor_id: int, agent_id: int, action: str, recipient: str | None, until: datetime, stamp: Stamp
-    ) -> Grant:
+    def add_grant(self, new: NewGrant, stamp: Stamp) -> Grant:
         with self._db.transaction() as conn:
-            row = one(
-                conn,
-                "INSERT INTO grants (grantor_id, agent_id, action, recipient, until) VALUES (%s, %s, %s, %s, %s)"
-                " RETURNING id",
-                (grantor_id, agent_id, action, recipient, until),
-            )
-            made: int = must(row)["id"]
-            journal(conn, "grant-made", stamp, {"grant": made, "agent": agent_id, "action": action})
-            return _grant(must(one(conn, f"{_GRANT} WHERE g.id = %s", (made,))))
+            return self._grant(conn, new, stamp)
+
+    def _grant(self, conn: Connection, new: NewGrant, stamp: Stamp) -> Grant:
+        row = one(
+            conn,
+            "INSERT INTO grants (grantor_id, agent_id, action, recipient, until) VALUES (%s, %s, %s, %s, %s)"
+            " RETURNING id",
+            (stamp.principal_id, new.agent_id, new.action, new.recipient, new.until),
+        )
+        made: int = must(row)["id"]
+        journal(conn, "grant-made", stamp, {"grant": made, "agent": new.agent_id, "action": new.action})
+        return _grant(must(one(conn, f"{_GRANT} WHERE g.id = %s", (made,))))
 
     def grants(self, *, grantor_id: int | None = None, agent_id: int | None = None) -> list[Grant]:
         with self._db.connection() as conn:
