@@ -78,6 +78,9 @@
         break;
       }
       case "a": case "d": case "v": if (!act(event.key)) return; break;
+      case "ArrowLeft": case "ArrowRight": case "ArrowUp": case "ArrowDown":
+        if (!(event.shiftKey ? carry : across)(event.key)) return;
+        break;
       case "n": location.assign("/new"); break;
       case "/": $("[data-search]").focus(); break;
       case "?": $("#keys").showModal(); break;
@@ -227,6 +230,35 @@
     const above = $$(".card", list).filter((one) => one !== card && one.getBoundingClientRect().top + one.offsetHeight / 2 < event.clientY).pop();
     move(card, column.dataset.column, list.dataset.lane, above);
   });
+  // ---- the same by keys -----------------------------------------------------------------------
+  const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
+  const held = () => { const item = current(); return item && item.matches(".card") ? item : null; };
+  function across(key) {
+    const card = held();
+    if (!card || !(key in STEPS)) return false;
+    const columns = $$(".column").filter((one) => one.contains(card) || $(".card", one));
+    const next = columns[columns.findIndex((one) => one.contains(card)) + STEPS[key]];
+    if (next) choose($(".card", next));
+    return true;
+  }
+  function carry(key) {
+    const card = held();
+    if (!card) return false;
+    if (!card.draggable) { toast("The cards of this board are not yours to move."); return true; }
+    const here = card.closest(".column");
+    const lane = card.parentElement.dataset.lane;
+    if (key in STEPS) {
+      const columns = $$(".column");
+      const next = columns[columns.indexOf(here) + STEPS[key]];
+      if (next) move(card, next.dataset.column, lane, null);
+    } else {
+      const cards = $$(".card", card.parentElement);
+      const at = cards.indexOf(card) + (key === "ArrowUp" ? -2 : 1);
+      if (at >= -1 && at < cards.length) move(card, here.dataset.column, lane, cards[at] || null);
+    }
+    choose(card);
+    return true;
+  }
   async function move(card, column, lane, above) {
     const was = { parent: card.parentElement, next: card.nextElementSibling };
     const list = $$(".column").find((one) => one.dataset.column === column);
@@ -243,8 +275,9 @@
     } catch {
       wrong = "The server cannot be reached; the card stays where it was.";
     }
-    if (!wrong) return;
+    if (!wrong) { $("#told").textContent = `#${card.dataset.task} stands in ${column}.`; return; }
     was.parent.insertBefore(card, was.next && was.next.parentElement === was.parent ? was.next : null);
+    if (card.classList.contains("chosen")) choose(card);
     toast(wrong);
   }
 })();
