@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -58,6 +58,28 @@ class Place:
             left += self.alice.call(verbs.Import(source=source, records=rows[begin : begin + size]))["left_out"]
         last = self.alice.call(verbs.Import(source=source, last=True))
         return {**last, "left_out": left + last["left_out"]}
+
+    def look(self, rows: list[dict[str, Any]], source: str = "elsewhere") -> dict[str, Counter[str]]:
+        """What a dry run counts."""
+        return self.counted(rows, source, dry=True)
+
+    def counted(
+        self,
+        rows: list[dict[str, Any]],
+        source: str = "elsewhere",
+        *,
+        highest: dict[str, int] | None = None,
+        dry: bool = False,
+    ) -> dict[str, Counter[str]]:
+        """What an import counts, in calls of fifty rows."""
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for begin in range(0, len(rows), 50):
+            batch = rows[begin : begin + 50]
+            answer = self.alice.call(verbs.Import(source=source, records=batch, highest=highest or {}, dry=dry))
+            assert answer["left_out"] == []
+            for name in ("made", "known", "renumbered", "notes"):
+                counts[name].update(answer[name])
+        return {name: +found for name, found in counts.items()}
 
 
 @contextlib.contextmanager
@@ -346,3 +368,22 @@ def test_moving_needs_a_decision_and_not_only_the_owners_credential(place: Place
     for verb in (verbs.Export(), verbs.Import(source="x", records=[])):
         with pytest.raises(NeedsHuman):
             local.call(verb)
+
+
+def test_an_id_at_the_end_of_its_range_is_exchanged_and_leaves_numbers_for_what_is_new(place: Place) -> None:
+    row = {"table": "groups", "id": 2**31 - 1, "name": "far", "external_id": ""}
+    place.alice.call(verbs.Import(source="far", records=[row], highest={"groups": 2**31 - 1}))
+    near = {"table": "groups", "id": 7, "name": "near", "external_id": ""}
+    place.alice.call(verbs.Import(source="near", records=[near]))
+    ids = {row["name"]: row["id"] for row in place.export() if row["table"] == "groups"}
+    assert (ids["far"] < 7, ids["near"]) == (True, 7)
+
+
+def test_what_is_numbered_anew_gets_a_number_above_all_of_theirs(place: Place) -> None:
+    rows = [{"table": "groups", "id": n, "name": f"g{n}", "external_id": ""} for n in range(1, 7)]
+    place.alice.call(verbs.Import(source="first", records=rows[:1], highest={"groups": 1}))
+    theirs = [{**row, "name": f"h{row['id']}"} for row in rows]
+    for row in theirs:
+        place.alice.call(verbs.Import(source="second", records=[row], highest={"groups": 6}))
+    ids = {row["name"]: row["id"] for row in place.export() if row["table"] == "groups"}
+    assert {n: ids[f"h{n}"] for n in range(1, 7)} == {1: 7, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6}

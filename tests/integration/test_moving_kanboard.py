@@ -57,7 +57,8 @@ def test_a_kanboard_comes_over_whole_and_a_second_run_brings_nothing_twice(serve
         furnished(api)
         left: list[str] = []
         board = Kanboard(api.served.url, APP_TOKEN)
-        rows = list(read(board, say_what=lambda _: None, left=lambda what, why: left.append(f"{what}: {why}")))
+        _, told = read(board, say_what=lambda _: None, left=lambda what, why: left.append(f"{what}: {why}"))
+        rows = list(told)
         assert left == []
         with opened(server, tmp_path / "ours") as other:
             assert other.bring(rows, source=board.url)["left_out"] == []
@@ -88,3 +89,22 @@ def test_a_kanboard_comes_over_whole_and_a_second_run_brings_nothing_twice(serve
             kin = {row["task_id"]: row for row in once if row["table"] == "task_faces" and row["recurrence_status"]}
             (before,) = (row for row in kin.values() if row["recurrence_status"] == 2)
             assert kin[before["recurrence_child"]]["recurrence_parent"] == before["task_id"]
+
+
+def test_a_dry_run_says_what_an_import_then_does_and_keeps_nothing(server: TestServer, tmp_path: Path) -> None:
+    with server.database() as theirs, board_api(theirs.dsn, tmp_path / "theirs") as api:
+        furnished(api)
+        board = Kanboard(api.served.url, APP_TOKEN)
+        highest, found = read(board, say_what=lambda _: None, left=lambda what, why: None)
+        rows = list(found)
+        with opened(server, tmp_path / "ours") as other:
+            other.alice.call(verbs.Submit(title="its number is taken"))
+            before = other.export()
+            foreseen = other.look(rows, source=board.url)
+            assert other.export() == before
+            came = other.counted(rows, source=board.url, highest=highest)
+            assert foreseen == came
+            assert foreseen["renumbered"]["tasks"] == 1
+            again = other.look(rows, source=board.url)
+            assert again == other.counted(rows, source=board.url)
+            assert (again["made"], again["renumbered"]) == ({}, {})

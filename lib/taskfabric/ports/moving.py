@@ -27,6 +27,7 @@ class Brought:
     made: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)  # here already, or come before
     left_out: list[LeftOut] = field(default_factory=list)
+    renumbered: Counter[str] = field(default_factory=Counter)  # of those made, under another number than theirs
     notes: Counter[str] = field(default_factory=Counter)  # what was changed on the way, and how often
 
 
@@ -53,11 +54,21 @@ class Moving(Protocol):
         """What this fabric is called as a source."""
         ...
 
-    def bring(self, source: str, rows: Sequence[Row], stamp: Stamp) -> Brought:
-        """The rows of this source are here, as far as they fit; what came before comes no second time.
+    def highest(self) -> dict[str, int]:
+        """The highest ids of what moves, by table."""
+        ...
+
+    def bring(self, source: str, rows: Sequence[Row], stamp: Stamp, *, highest: Mapping[str, int] = {}) -> Brought:
+        """The rows of this source are here, as far as they fit; what came before comes no second time. An id that is
+        taken here is exchanged for one above the ``highest`` of the source, by table.
 
         Raises BadInput, with nothing done, for a row that is none: an unknown table or column, a value of another
         type."""
+        ...
+
+    def look(self, source: str, rows: Sequence[Row], stamp: Stamp) -> Brought:
+        """What ``bring`` would do with these rows, of which nothing is kept. What hangs on a row that would have to
+        come first counts as if that had come. Raises as ``bring`` does."""
         ...
 
     def finish(self, source: str) -> Finished:

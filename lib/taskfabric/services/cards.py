@@ -217,6 +217,8 @@ class Cards:
             reference=task.reference,
             tags=task.tags,
             date_due=task.due,
+            time_spent=0.0,
+            time_estimated=_float(face["time_estimated"]),
         )
 
     # -- changing ------------------------------------------------------------------------------------
@@ -354,6 +356,10 @@ def _hours(given: float | None) -> float | None:
     if given is not None and not 0 <= given <= _MILLENNIUM:
         raise BadInput("hours are a number from 0 on", field="time")
     return given
+
+
+def _float(value: object) -> float | None:
+    return value if isinstance(value, float) else None
 
 
 def _number(value: object) -> int:

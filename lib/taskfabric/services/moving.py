@@ -33,18 +33,23 @@ class Removal:
         self._moving = moving
 
     def bring(self, caller: Caller, verb: moving_verbs.Import) -> dict[str, Any]:
-        """What was made, what was here already, what did not come along and why, by table."""
+        """What was made, what was here already, what did not come along and why, by table; dry: what would be."""
         self._need_mover(caller, verb.pin, "importing a board")
-        rows = [self._stored(row, at) for at, row in enumerate(verb.records)]
+        rows = [self._stored(row, at, keep=not verb.dry) for at, row in enumerate(verb.records)]
         left = [row["left"] for row in rows if "left" in row]
-        brought = self._moving.bring(verb.source, [row for row in rows if "left" not in row], caller.stamp())
+        come = [row for row in rows if "left" not in row]
+        if verb.dry:
+            brought = self._moving.look(verb.source, come, caller.stamp())
+        else:
+            brought = self._moving.bring(verb.source, come, caller.stamp(), highest=verb.highest)
         answer: dict[str, Any] = {
             "made": dict(brought.made),
             "known": dict(brought.known),
+            "renumbered": dict(+brought.renumbered),
             "left_out": [*left, *(asdict(item) for item in brought.left_out)],
             "notes": dict(brought.notes),
         }
-        if verb.last:
+        if verb.last and not verb.dry:
             finished = self._moving.finish(verb.source)
             answer["tasks"] = finished.tasks
             answer["left_out"] += [item for name in finished.people if (item := self._housed(caller, name)) is not None]
@@ -57,7 +62,9 @@ class Removal:
         for row in page.rows:
             if row["table"] in _FILES:
                 row["data"] = self._bytes(row["sha256"])
-        header = {"format": FORMAT, "fabric": self._desk.version, "source": self._moving.identity()}
+        header: dict[str, Any] = {"format": FORMAT, "fabric": self._desk.version, "source": self._moving.identity()}
+        if verb.cursor is None:
+            header["highest"] = self._moving.highest()
         return {"header": header, "records": page.rows, "next": page.next}
 
     def adopt(self, caller: Caller, verb: moving_verbs.Adopt) -> Queue:
@@ -100,8 +107,9 @@ class Removal:
         desk.projects.set_member(desk.pool().project_id, person.id, ProjectRole.MEMBER, caller.stamp())
         return None
 
-    def _stored(self, record: dict[str, Any], at: int) -> dict[str, Any]:
-        """The row without its bytes, which are in the file store; or ``left``, saying why it stays behind."""
+    def _stored(self, record: dict[str, Any], at: int, *, keep: bool) -> dict[str, Any]:
+        """The row without its bytes, which are in the file store if they are to be kept; or ``left``, saying why it
+        stays behind."""
         row = dict(record)
         if row.get("table") not in _FILES:
             return row
@@ -115,7 +123,7 @@ class Removal:
             raise BadInput(f"row {at}: the bytes of a file are base64", field=f"records[{at}].data") from None
         if len(content) > self._desk.rules.attachment:
             return {"left": {"what": what, "why": f"it is larger than {self._desk.rules.attachment} bytes"}}
-        return {**row, "size": len(content), "sha256": self._desk.files.put(content)}
+        return {**row, "size": len(content), "sha256": self._desk.files.put(content) if keep else ""}
 
     def _bytes(self, sha256: str) -> str | None:
         try:

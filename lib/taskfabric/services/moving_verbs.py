@@ -21,6 +21,8 @@ class Import(Verb[dict[str, Any]]):
 
     source: Annotated[Word, Field(min_length=1)]
     records: Annotated[list[dict[str, Any]], Field(max_length=1000)] = Field(default_factory=list)
+    highest: dict[Word, Annotated[int, Field(ge=0, lt=2**62)]] = Field(default_factory=dict)  # of its ids, by table
+    dry: bool = False  # nothing is brought: the answer says what would come
     last: bool = False  # nothing more comes: the counts are put in order
     pin: Text | None = Field(default=None, repr=False)
 

@@ -6,8 +6,10 @@ passwords, avatars, activity, notifications, plugins' data, analytics.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Final
 
 from taskfabric.boards.kanboard.client import Doubtful, Kanboard, say
@@ -21,13 +23,20 @@ _BLOCKED_BY: Final = 3  # Kanboard's id of "is blocked by"
 Record = dict[str, Any]
 
 
-def read(board: Kanboard, *, say_what: Callable[[str], None], left: Callable[[str, str], None]) -> Iterator[Record]:
-    """The rows, each after those that it names. ``left`` is told what could not be read, and why.
+def read(
+    board: Kanboard, *, say_what: Callable[[str], None], left: Callable[[str, str], None]
+) -> tuple[dict[str, int], Iterator[Record]]:
+    """The highest ids, by table, and the rows, each after those that it names. ``left`` is told what could not be read,
+    and why.
 
     Raises Unavailable when the Kanboard does not answer."""
     reader = _Reader(board, say_what, left)
-    yield from reader.people()
-    yield from reader.projects()
+    first = [*reader.people(), *reader.projects()]
+    highest: Counter[str] = Counter()
+    for row in first:
+        highest[row["table"]] = max(highest[row["table"]], row.get("id", 0))
+    highest["tasks"] = reader.highest_task()
+    return dict(+highest), chain(first, reader.tasks())
 
 
 class _Reader:
@@ -36,6 +45,8 @@ class _Reader:
         self._say = say_what
         self._left = left
         self._labels: dict[str, int] = {}  # of links, with their ids
+        self._projects: list[Mapping[str, Any]] = []
+        self._roles: dict[int, str | None] = {}  # of columns
 
     def _ask(self, *calls: tuple[str, Mapping[str, Any]]) -> list[Any]:
         """The results; one that Kanboard could not give is None, and said."""
@@ -81,25 +92,37 @@ class _Reader:
     # -- projects ------------------------------------------------------------------------------------
 
     def projects(self) -> Iterator[Record]:
-        """Every project with its furniture, then all tasks, then what joins tasks."""
+        """Every project with its furniture, one table after the other."""
         (projects,) = self._ask(("getAllProjects", {}))
-        known = sorted(projects or (), key=lambda p: int(p["id"]))
-        roles: dict[int, str | None] = {}
-        for project in known:
+        self._projects = sorted(projects or (), key=lambda p: int(p["id"]))
+        found: dict[str, list[Record]] = {}
+        for project in self._projects:
             self._say(f"project {project['name']}")
             for row in self._project(project):
-                if row["table"] == "columns":
-                    roles[row["id"]] = row.get("role")
-                yield row
+                found.setdefault(row["table"], []).append(row)
+        self._roles = {row["id"]: row.get("role") for row in found.get("columns", ())}
+        for rows in found.values():
+            yield from rows
+
+    def highest_task(self) -> int:
+        """The highest number of a task; 0 if there is none."""
+        lists = self._ask(*(call for project in self._projects for call in _task_lists(int(project["id"]))))
+        return max((int(task["id"]) for found in lists for task in found or ()), default=0)
+
+    def tasks(self) -> Iterator[Record]:
+        """The files of projects, all tasks, then what joins tasks."""
         ids: list[int] = []
         done: set[int] = set()
-        for project in known:
+        for project in self._projects:
             self._say(f"tasks of {project['name']}")
-            for row in self._tasks(int(project["id"])):
+            at = {"project_id": int(project["id"])}
+            (files,) = self._ask(("getAllProjectFiles", at))
+            yield from self._files("project_has_files", files or (), at)
+            for row in self._tasks(at["project_id"]):
                 yield row
                 if row["table"] == "tasks":
                     ids.append(row["id"])
-                    if not row["is_active"] or roles.get(row["column_id"]) == _DONE:
+                    if not row["is_active"] or self._roles.get(row["column_id"]) == _DONE:
                         done.add(row["id"])
         for begin in range(0, len(ids), _PER_TASK):
             self._say(f"what belongs to task {begin + 1} of {len(ids)}")
@@ -107,9 +130,9 @@ class _Reader:
 
     def _project(self, project: Mapping[str, Any]) -> Iterator[Record]:
         at = {"project_id": int(project["id"])}
-        columns, lanes, categories, users, meta, tags, files, actions = self._ask(
+        columns, lanes, categories, users, meta, tags, actions = self._ask(
             *((name, at) for name in ("getColumns", "getAllSwimlanes", "getAllCategories", "getProjectUsers")),
-            *((name, at) for name in ("getProjectMetadata", "getTagsByProject", "getAllProjectFiles", "getActions")),
+            *((name, at) for name in ("getProjectMetadata", "getTagsByProject", "getActions")),
         )
         yield {
             **{"table": "projects", "id": at["project_id"], "name": project["name"]},
@@ -154,7 +177,6 @@ class _Reader:
                 **{"table": "tags", "id": int(tag["id"]), "project_id": int(tag["project_id"]), "name": tag["name"]},
                 "color_id": tag.get("color_id"),
             }
-        yield from self._files("project_has_files", files or (), at)
         for action in actions or ():
             yield {
                 **{"table": "actions", "id": int(action["id"]), **at, "event_name": action["event_name"]},
@@ -166,7 +188,7 @@ class _Reader:
     # -- tasks ---------------------------------------------------------------------------------------
 
     def _tasks(self, project_id: int) -> Iterator[Record]:
-        answers = self._ask(*(("getAllTasks", {"project_id": project_id, "status_id": open_}) for open_ in (1, 0)))
+        answers = self._ask(*_task_lists(project_id))
         found = sorted((task for answer in answers for task in answer or ()), key=_place)
         for place, task in enumerate(found):
             yield {
@@ -254,6 +276,11 @@ _PARTS: Final = (
     "getAllExternalTaskLinks",
 )
 _RECURRENCE: Final = ("status", "trigger", "factor", "timeframe", "basedate")
+
+
+def _task_lists(project_id: int) -> list[tuple[str, Mapping[str, Any]]]:
+    """The calls for its open and its closed tasks."""
+    return [("getAllTasks", {"project_id": project_id, "status_id": status}) for status in (1, 0)]
 
 
 def _place(task: Mapping[str, Any]) -> tuple[int, int]:

@@ -28,6 +28,7 @@ _JSON_OF: Final[Mapping[str, tuple[type, ...]]] = {
     **{"float8": (int, float), "boolean": (bool,), "text": (str,), "bytea": (str,), "timestamptz": (str,)},
     "text[]": (list,),
 }
+_Groups = list[tuple[MovedTable, list[Row]]]
 _ROWS: Final = "jsonb_to_recordset(%(rows)s) AS x"
 
 
@@ -45,20 +46,34 @@ class NativeMoving:
         assert row is not None
         return str(row[0])
 
-    def bring(self, source: str, rows: Sequence[Row], stamp: Stamp) -> Brought:
-        checked = [(table_of(row, at), at, row) for at, row in enumerate(rows)]
-        brought = Brought()
+    def highest(self) -> dict[str, int]:
+        with self._db.connection() as conn:
+            return {
+                table.name: row[0]
+                for table in TABLES
+                if table.has_id
+                and (row := conn.execute(f"SELECT max(id) FROM {table.name}".encode()).fetchone()) is not None
+                and row[0] is not None
+            }
 
-        def bringing(conn: Conn) -> None:
-            brought.made.clear()
-            brought.known.clear()
-            brought.notes.clear()
-            brought.left_out.clear()
-            for table, group in groupby(checked, key=lambda item: item[0]):
-                _Load(conn, self._names, source, table, stamp, brought).put([dict(row) for _, _, row in group])
-
-        self._db.retrying(bringing)
+    def bring(self, source: str, rows: Sequence[Row], stamp: Stamp, *, highest: Mapping[str, int] = {}) -> Brought:
+        groups = _grouped(rows)
+        brought = self._db.retrying(lambda conn: self._load(conn, source, groups, stamp, highest))
         self._changed()
+        return brought
+
+    def look(self, source: str, rows: Sequence[Row], stamp: Stamp) -> Brought:
+        groups = _grouped(rows)
+        with self._db.connection() as conn, conn.transaction(force_rollback=True):
+            return self._load(conn, source, groups, stamp, None)
+
+    def _load(
+        self, conn: Conn, source: str, groups: _Groups, stamp: Stamp, highest: Mapping[str, int] | None
+    ) -> Brought:
+        brought = Brought()
+        for table, rows in groups:
+            load = _Load(conn, self._names, source, table, stamp, brought, highest)
+            load.put([dict(row) for row in rows])
         return brought
 
     def finish(self, source: str) -> Finished:
@@ -78,6 +93,12 @@ class NativeMoving:
                     return Page(rows=rows, next=f"{TABLES[at].name}:{last}")
                 at, after = at + 1, "-1"
         return Page(rows=[], next=None)
+
+
+def _grouped(rows: Sequence[Row]) -> _Groups:
+    """The rows by runs of one table. Raises BadInput for a row that is none."""
+    checked = [(table_of(row, at), row) for at, row in enumerate(rows)]
+    return [(table, [row for _, row in group]) for table, group in groupby(checked, key=lambda item: item[0])]
 
 
 def table_of(row: Row, at: int) -> MovedTable:
@@ -117,11 +138,23 @@ def _fits(value: object, sql_type: str) -> bool:
     return not isinstance(value, int) or -(2**bits) <= value < 2**bits
 
 
+def _far(table: str) -> int:
+    """Ids from here on are exchanged: a sequence that stood there would soon have none left."""
+    return 2**62 if table in moved_rows.LONG_IDS else 2**30
+
+
 class _Load:
     """The rows of one table, on their way in."""
 
     def __init__(
-        self, conn: Conn, names: Names, source: str, table: MovedTable, stamp: Stamp, brought: Brought
+        self,
+        conn: Conn,
+        names: Names,
+        source: str,
+        table: MovedTable,
+        stamp: Stamp,
+        brought: Brought,
+        highest: Mapping[str, int] | None,
     ) -> None:
         self._conn = conn
         self._names = names
@@ -129,6 +162,8 @@ class _Load:
         self._table = table
         self._stamp = stamp
         self._brought = brought
+        # None: only a look at what would come; the caller takes back what is written for it.
+        self._highest = highest
 
     def put(self, rows: list[dict[str, Any]]) -> None:
         table = self._table
@@ -140,6 +175,11 @@ class _Load:
             moved_rows.prepare(self._conn, table, row, self._brought)
         rows = self._known_by_nature([row for row in rows if row.pop("left", None) is None])
         if not rows:
+            return
+        if self._highest is None and table.has_id:
+            _, fresh = self._free(row["id"] for row in rows)
+            self._brought.made[table.name] += len(rows)
+            self._brought.renumbered[table.name] += len(fresh)
             return
         own = self._number(rows) if table.has_id else {}
         rows = self._referred(rows, own)
@@ -193,23 +233,29 @@ class _Load:
         """Every row has its id here; returns them by theirs."""
         name, conn = self._table.name, self._conn
         conn.execute(f"LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE".encode())
-        wanted = sorted({row["id"] for row in rows})
-        taken = {r[0] for r in conn.execute(f"SELECT id FROM {name} WHERE id = ANY (%s)".encode(), (wanted,))}
-        limit = 2**31 if name not in moved_rows.LONG_IDS else 2**62
-        kept = [i for i in wanted if i not in taken and 0 < i < limit]
-        if kept:
+        kept, fresh = self._free(row["id"] for row in rows)
+        theirs = (self._highest or {}).get(name, 0)
+        above = max([0, *kept[-1:], *([theirs] if fresh and theirs < _far(name) else ())])
+        if above:
             conn.execute(
-                "SELECT setval(s, greatest(nextval(s), %s)) FROM pg_get_serial_sequence(%s, 'id') AS s",
-                (kept[-1], name),
+                "SELECT setval(s, greatest(nextval(s), %s)) FROM pg_get_serial_sequence(%s, 'id') AS s", (above, name)
             )
-        fresh = [i for i in wanted if i not in set(kept)]
         drawn = conn.execute(
             "SELECT nextval(pg_get_serial_sequence(%s, 'id')) FROM generate_series(1, %s)", (name, len(fresh))
         ).fetchall()
         ours = {i: i for i in kept} | {i: row[0] for i, row in zip(fresh, drawn, strict=True)}
         for row in rows:
             row["theirs"], row["id"] = row["id"], ours[row["id"]]
+        self._brought.renumbered[name] += len(fresh)
         return ours
+
+    def _free(self, theirs: Iterable[int]) -> tuple[list[int], list[int]]:
+        """Those ids, in order, that are free here, and the others."""
+        name, wanted = self._table.name, sorted(set(theirs))
+        found = self._conn.execute(f"SELECT id FROM {name} WHERE id = ANY (%s)".encode(), (wanted,)).fetchall()
+        taken = {row[0] for row in found}
+        kept = [i for i in wanted if i not in taken and 0 < i < _far(name)]
+        return kept, [i for i in wanted if i not in set(kept)]
 
     def _referred(self, rows: list[dict[str, Any]], own: dict[int, int]) -> list[dict[str, Any]]:
         """Every reference is to one of our rows; rows that hang in the air are left out."""
@@ -223,6 +269,8 @@ class _Load:
             missing = next((c for c in table.refs if not self._refer(row, c, maps[c])), None)
             if missing is None:
                 kept.append(row)
+            elif self._highest is None:
+                self._brought.made[table.name] += 1  # with what it hangs on
             else:
                 what = f"{table.name} {row.get('theirs', '')}".strip()
                 self._brought.left_out.append(

@@ -18,6 +18,7 @@ from taskfabric.surfaces.cli.output import one_line
 
 _FORMAT: Final = 1
 _ROWS: Final = 200  # in one call
+_COUNTED: Final = ("made", "known", "renumbered", "notes")  # of an answer
 _BYTES: Final = 4_000_000  # of one call, files apart
 
 Record = dict[str, Any]
@@ -33,7 +34,9 @@ def _add_import(parser: Parser) -> None:
     parser.add_argument(
         "url", metavar="URL", nargs="?", help="with kanboard: its address; KANBOARD_TOKEN has its token"
     )
-    parser.add_argument("--dry-run", action="store_true", help="only read, and say what is there")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="bring nothing: say what would come, and what is here already"
+    )
     parser.add_argument("--pin", action="store_true", help="prove with your PIN that a person asks")
 
 
@@ -44,8 +47,8 @@ def _import(ctx: Context, args: argparse.Namespace) -> int:
         raise BadInput("an export is one file", next="`fabric import FILE`, or `fabric import kanboard URL`")
     with contextlib.ExitStack() as stack:
         file = sys.stdin if args.what == "-" else stack.enter_context(_opened(ctx, args.what))
-        source, records = _of_file(file)
-        return _bring(ctx, args, source, records, [])
+        source, highest, records = _of_file(file)
+        return _bring(ctx, args, source, highest, records, [])
 
 
 def _opened(ctx: Context, name: str) -> Any:
@@ -57,8 +60,8 @@ def _opened(ctx: Context, name: str) -> Any:
         ) from None
 
 
-def _of_file(file: Iterable[str]) -> tuple[str, Iterator[Record]]:
-    """The source that the first line names, and the rows that follow. Raises BadInput."""
+def _of_file(file: Iterable[str]) -> tuple[str, Record, Iterator[Record]]:
+    """The source and the highest ids that the first line names, and the rows that follow. Raises BadInput."""
     lines = iter(file)
     header = _json(next(lines, ""), 1)
     if header.get("format") != _FORMAT or not isinstance(header.get("source"), str):
@@ -66,7 +69,9 @@ def _of_file(file: Iterable[str]) -> tuple[str, Iterator[Record]]:
             "this is no export: its first line does not say so",
             next="`fabric export > board.jsonl` writes one; `fabric import kanboard URL` reads a Kanboard",
         )
-    return header["source"], (_json(line, number) for number, line in enumerate(lines, 2) if line.strip())
+    highest = header.get("highest")
+    rows = (_json(line, number) for number, line in enumerate(lines, 2) if line.strip())
+    return header["source"], highest if isinstance(highest, dict) else {}, rows
 
 
 def _json(line: str, number: int) -> Record:
@@ -93,36 +98,35 @@ def _import_kanboard(ctx: Context, args: argparse.Namespace) -> int:
         )
     board = Kanboard(args.url, token)
     left: list[dict[str, str]] = []
-    records = read(
+    highest, records = read(
         board,
         say_what=_Progress(ctx).say,
         left=lambda what, why: left.append({"what": what, "why": why}),
     )
-    return _bring(ctx, args, board.url, records, left)
+    return _bring(ctx, args, board.url, highest, records, left)
 
 
 def _bring(
-    ctx: Context, args: argparse.Namespace, source: str, records: Iterator[Record], left: list[dict[str, str]]
+    ctx: Context,
+    args: argparse.Namespace,
+    source: str,
+    highest: Record,
+    records: Iterator[Record],
+    left: list[dict[str, str]],
 ) -> int:
-    made: Counter[str] = Counter()
-    known: Counter[str] = Counter()
-    notes: Counter[str] = Counter()
+    counts: dict[str, Counter[str]] = {name: Counter() for name in _COUNTED}
     progress = _Progress(ctx)
-    pin = None if args.dry_run or not args.pin else secret("PIN")
+    pin = secret("PIN") if args.pin else None
     for batch in _batches(records):
-        if args.dry_run:
-            made.update(str(record.get("table")) for record in batch)
-        else:
-            answer = ctx.ask("import", source=source, records=batch, pin=pin)
-            made.update(answer["made"])
-            known.update(answer["known"])
-            notes.update(answer["notes"])
-            left.extend(answer["left_out"])
-        progress.rows(sum(made.values()) + sum(known.values()))
+        answer = ctx.ask("import", source=source, records=batch, highest=highest, dry=args.dry_run, pin=pin)
+        for name, counter in counts.items():
+            counter.update(answer[name])
+        left.extend(answer["left_out"])
+        progress.rows(counts["made"].total() + counts["known"].total())
     progress.end()
     if not args.dry_run:
         left.extend(ctx.ask("import", source=source, records=[], last=True, pin=pin)["left_out"])
-    return _report(ctx, args.dry_run, made, known, notes, left)
+    return _report(ctx, args.dry_run, {name: +counter for name, counter in counts.items()}, left)
 
 
 def _batches(records: Iterator[Record]) -> Iterator[list[Record]]:
@@ -139,29 +143,22 @@ def _batches(records: Iterator[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def _report(
-    ctx: Context,
-    dry: bool,
-    made: Counter[str],
-    known: Counter[str],
-    notes: Counter[str],
-    left: list[dict[str, str]],
-) -> int:
-    made, known = +made, +known
+def _report(ctx: Context, dry: bool, counts: dict[str, Counter[str]], left: list[dict[str, str]]) -> int:
     if ctx.out.as_json:
-        shape = {"dry_run": dry, "made": dict(made), "known": dict(known), "notes": dict(notes), "left_out": left}
-        ctx.out.json(shape)
+        ctx.out.json({"dry_run": dry, **{name: dict(found) for name, found in counts.items()}, "left_out": left})
         return 0
+    made, known, renumbered, notes = (counts[name] for name in _COUNTED)
     for table in sorted(made | known):
-        verb = "there" if dry else "came"
-        here = f", {known[table]} were here already" if known[table] else ""
-        ctx.out.line(f"{table.replace('_has_', ' ').replace('_', ' ')}: {made[table]} {verb}{here}")
+        number = f" ({renumbered[table]} under another number)" if renumbered[table] else ""
+        here = f", {known[table]} here already" if known[table] else ""
+        came = "would come" if dry else "came"
+        ctx.out.line(f"{table.replace('_has_', ' ').replace('_', ' ')}: {made[table]} {came}{number}{here}")
     for note, count in sorted(notes.items()):
         ctx.out.line(f"note: {count} {note}")
     for item in left:
         ctx.out.line(f"left out: {one_line(item['what'])}: {one_line(item['why'])}")
     if dry:
-        ctx.out.line("Nothing was brought. What came before, or is here already, comes no second time.")
+        ctx.out.line("Nothing was brought. What is here already stays as it is: an import adds, and changes nothing.")
     else:
         ctx.out.line("Passwords do not travel: `fabric user reset NAME` lets a person in.")
         ctx.out.line("`fabric adopt PROJECT` makes a queue of an imported project.")

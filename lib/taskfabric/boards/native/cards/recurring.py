@@ -89,6 +89,7 @@ def _next(conn: Connection, names: Names, task: Task, face: tuple[Any, ...], sta
         color_id=color,
         category_id=category,
         priority=priority,
+        time_spent=0.0,
         time_estimated=estimated,
         recurrence=again,
     )
