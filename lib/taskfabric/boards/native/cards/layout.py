@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import orjson
 
 from taskfabric.boards.native.cards.faces import SEEN_HERE, through
 from taskfabric.boards.native.cards.kept import Kept
-from taskfabric.boards.native.cards.listing import Name, of_project
+from taskfabric.boards.native.cards.listing import Cell, Name, of_project
 from taskfabric.boards.native.names import Connection
 from taskfabric.domain.principal import Trust, Viewer
 from taskfabric.domain.reserved_tags import reserved_tag_id
@@ -31,30 +28,12 @@ UNION ALL SELECT t.id, NULL, NULL, NULL, t.flags, l.tier, l.needs, l.trust FROM 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """A column of one swimlane."""
-
-    texts: Sequence[bytes] = ()  # of its cards
-    score: int = 0
-    opened: int = 0
-
-
-_CELL: Final = operator.itemgetter(0, 1)  # of a Standing: its swimlane and its column
-
-
 def board(conn: Connection, kept: Kept, project_id: int, viewer: Viewer | None) -> list[Row]:
     """Active swimlanes; [] for a project without any, or without a column."""
-    standing, names = of_project(conn, kept, project_id, _tags_of(conn, project_id, viewer), viewer)
+    cells, names = of_project(conn, kept, project_id, _tags_of(conn, project_id, viewer), viewer)
     swimlanes = [_swimlane(row, project_id) for row in names.all("swimlane") if row.flag]
     columns = [_column(row, project_id) for row in names.all("column")]
-    if not swimlanes or not columns:
-        return []
-    cells: dict[tuple[object, object], _Cell] = {}
-    for key, group in itertools.groupby(standing, key=_CELL):
-        _, _, active, scores, texts = zip(*group, strict=True)
-        cells[key] = _Cell(texts, sum(scores), sum(active))
-    return _laid_out(swimlanes, columns, cells)
+    return _laid_out(swimlanes, columns, cells) if columns else []
 
 
 def _column(row: Name, project_id: int) -> Row:
@@ -108,7 +87,7 @@ def _reserved(flags: int, tier: str, needs: list[str], trust: int) -> list[str]:
     return names
 
 
-def _laid_out(swimlanes: list[Row], columns: list[Row], cells: dict[tuple[object, object], _Cell]) -> list[Row]:
+def _laid_out(swimlanes: list[Row], columns: list[Row], cells: Mapping[tuple[Any, Any], Cell]) -> list[Row]:
     shown: dict[object, int] = {}
     scores: dict[object, int] = {}
     opened: dict[object, int] = {}
@@ -117,7 +96,7 @@ def _laid_out(swimlanes: list[Row], columns: list[Row], cells: dict[tuple[object
     for lane in swimlanes:
         parts: list[Row] = []
         for column in columns:
-            cell = cells.get((lane["id"], column["id"]), _Cell())
+            cell = cells.get((lane["id"], column["id"]), Cell())
             count = len(cell.texts)
             shown[column["id"]] = shown.get(column["id"], 0) + count
             scores[column["id"]] = scores.get(column["id"], 0) + cell.score

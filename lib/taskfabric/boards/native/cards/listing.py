@@ -6,6 +6,7 @@ Of a long list only the versions are read, and what the cards stand beside (coun
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -18,23 +19,22 @@ from taskfabric.boards.native.names import Connection
 from taskfabric.domain.principal import Viewer
 from taskfabric.ports.faces import Dress, Row
 
-# Which version of its row and of its face a card has (PostgreSQL's xmin is another one after each change), and its
-# place among the open cards of its cell.
+# Which version of its row and of its face a card has: PostgreSQL's xmin is another one after each change.
 _VERSIONS: Final = "t.id, t.xmin, f.xmin"
-_AMONG: Final = "OVER (PARTITION BY t.swimlane_id, t.column_id ORDER BY t.rank, t.id)"
 _HERE: Final = f"""
   FROM tasks t LEFT JOIN task_faces f ON f.task_id = t.id WHERE t.project_id = %(project)s AND {SEEN_HERE}
 """
-_OPEN: Final = f"SELECT {_VERSIONS}, row_number() {_AMONG} {_HERE} AND t.is_active ORDER BY t.id"
+_OPEN: Final = f"""
+SELECT {_VERSIONS}, row_number() OVER (PARTITION BY t.swimlane_id, t.column_id ORDER BY t.rank, t.id)
+  {_HERE} AND t.is_active ORDER BY t.id
+"""
 _CLOSED: Final = f"SELECT {_VERSIONS}, 0 {_HERE} AND NOT t.is_active ORDER BY t.id"
 _STANDING: Final = f"""
-SELECT {_VERSIONS}, CASE WHEN t.is_active THEN count(*) FILTER (WHERE t.is_active) {_AMONG} ELSE 0 END,
-       t.swimlane_id, t.column_id, t.is_active, coalesce(t.score, 0), t.owner_id
+SELECT {_VERSIONS}, t.swimlane_id, t.column_id, t.is_active::int, coalesce(t.score, 0), t.owner_id
   {_HERE} ORDER BY t.swimlane_id, t.column_id, t.rank, t.id
 """
 _CORES: Final = f"SELECT {CORE}, t.xmin AS row, f.xmin AS face {FROM} WHERE t.id = ANY (%(ids)s::bigint[])"
-_Found = tuple[Any, ...]  # a card's id, the version of its row, of its face, its place, then where it stands
-_ID: Final[Any] = operator.itemgetter(0)
+_Found = tuple[Any, ...]  # a card's id, the version of its row and of its face, then what is known besides
 
 
 def cards(
@@ -50,37 +50,45 @@ def cards(
     return [text for text in texts if text is not None]
 
 
-class Standing(NamedTuple):
-    """Where a card of a board stands, and as what."""
+class Cell(NamedTuple):
+    """A column of one swimlane, as far as the viewer sees it."""
 
-    swimlane_id: int
-    column_id: int
-    is_active: bool
-    score: int
-    text: bytes  # the whole card as JSON
+    texts: Sequence[bytes] = ()  # of its cards from top to bottom, each whole as JSON
+    score: int = 0
+    opened: int = 0  # how many of them are open
 
 
 def of_project(
     conn: Connection, kept: Kept, project_id: int, tags: Mapping[int, bytes], viewer: Viewer | None
-) -> tuple[list[Standing], Names]:
-    """All cards of a project, cell by cell from top to bottom, with counts, names and these tags."""
+) -> tuple[dict[tuple[int, int], Cell], Names]:
+    """All cards of a project by swimlane and column, with counts, names and these tags."""
     found = conn.execute(_STANDING, {"project": project_id, **through(viewer)}).fetchall()
-    counts = _counts(conn, list(map(_ID, found)))
-    names = Names(conn, project_id, {row[8] for row in found if row[8]})
+    ids, _, _, swimlanes, columns, opened, scores, owners = zip(*found, strict=True) if found else ((),) * 8
+    counts = _counts(conn, ids)
+    names = Names(conn, project_id, set(owners) - {None})
     called = kept.number(project_id, names.version)
-    texts = kept.find([(row, called, counts.get(row[0]), tags.get(row[0])) for row in found])
+    cells: dict[tuple[int, int], slice] = {}
+    places: list[int] = []  # of each card among the open ones of its cell; 0 = closed
+    for cell, group in itertools.groupby(zip(swimlanes, columns, strict=True)):
+        cells[cell] = slice(len(places), len(places) + len(list(group)))
+        places += map(operator.mul, itertools.accumulate(opened[cells[cell]]), opened[cells[cell]])
+    beside = [(place, called, counts.get(id_), tags.get(id_)) for id_, place in zip(ids, places, strict=True)]
+    texts = kept.find([(*row[:3], *rest) for row, rest in zip(found, beside, strict=True)])
     for at, core, versions in _missing(conn, found, texts):
-        id_, place = versions[0], found[at][3]
-        beside = _beside(counts.get(id_, _NO_COUNTS), names, core)
-        shown_tags = orjson.Fragment(tags.get(id_, b"[]"))
-        texts[at] = text = orjson.dumps({**core, **beside, "tags": shown_tags, "is_draggable": True, "position": place})
-        kept.put(((*versions, *found[at][3:]), called, counts.get(id_), tags.get(id_)), text)
-    standing = [
-        Standing(row[4], row[5], row[6], row[7], text)
-        for row, text in zip(found, texts, strict=True)
-        if text is not None
-    ]
-    return standing, names
+        card = {
+            **core,
+            **_beside(counts.get(ids[at], _NO_COUNTS), names, core),
+            "tags": orjson.Fragment(tags.get(ids[at], b"[]")),
+            "is_draggable": True,
+            "position": places[at],
+        }
+        texts[at] = text = orjson.dumps(card)
+        kept.put((*versions, *beside[at]), text)
+    drawn = {
+        cell: Cell([text for text in texts[at] if text is not None], sum(scores[at]), sum(opened[at]))
+        for cell, at in cells.items()
+    }
+    return drawn, names
 
 
 def _missing(
