@@ -77,6 +77,10 @@ class Obeying:
                 path = job.workspace / "result.txt"
                 path.write_text(rest)
                 return Result(outcome=Done(note="see the file"), attachments=(path,))
+            case "large":
+                path = job.workspace / "large.bin"
+                path.write_bytes(b"x" * int(rest))
+                return Result(outcome=Done(note="see the file"), attachments=(path,))
             case "chunks":
                 for piece in rest.split("|"):
                     progress.chunk(piece)

@@ -1,7 +1,17 @@
 """Who may call whom over A2A: every operation with every kind of credential, and what strangers can learn.
 
-The checklist is the public conformance corpus' auth-security part: SEC-AUTH-001 to 006, SEC-PUSH-001 and 002,
-SEC-EXTCARD-001 to 004.
+The checklist is the public conformance corpus' auth-security part. Every operation is asked in both bindings:
+
+no, wrong, of another scheme, expired, revoked   SEC-AUTH-001, -002, -004    here; foreign tokens and certificates
+                                                                             in ``test_a2a_schemes``
+a run's, after its run                           SEC-AUTH-002                here
+insufficient: nobody to this agent, a token for  SEC-AUTH-003                here; without a scope in
+other queues                                                                 ``test_a2a_schemes``
+foreign: somebody else's task, as if unknown     SEC-AUTH-005, SEC-PUSH-001  here and in ``test_a2a_push``
+credentials that a task waits for                SEC-AUTH-006                here
+where push goes, and with what secrets           SEC-PUSH-002                ``test_a2a_push``, ``unit/test_egress``
+the extended card: only with a credential, more  SEC-EXTCARD-001 to -003     here
+than the public one; refused where there is none SEC-EXTCARD-004             ``test_a2a_cards``
 """
 
 from __future__ import annotations
@@ -11,7 +21,7 @@ from typing import Any, Final
 
 import pytest
 
-from taskfabric.domain.principal import Kind, Trust, Via
+from taskfabric.domain.principal import Kind, ProjectRole, Trust, Via
 from taskfabric.services import verbs
 from taskfabric.surfaces.a2a.cards import BINDINGS
 from taskfabric.testing import TestServer
@@ -170,8 +180,10 @@ def test_a_tenant_is_never_an_identity(agents: Exchange) -> None:
     assert agents.code("GetTask", {"tenant": "alice", "id": task["id"]}, name="bob") == -32602
 
 
-def test_a_token_that_is_limited_to_other_queues_reaches_no_agent(agents: Exchange) -> None:
-    house = agents.served.house
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_a_token_that_is_limited_to_other_queues_reaches_no_agent(agents: Exchange, binding: str) -> None:
+    """SEC-AUTH-003: good, but not for this, whatever is asked."""
+    house, task = agents.served.house, agents.send("ask why?")
     alice, pool = house.credentials.principal("alice"), house.projects.queue("pool")
     assert alice is not None
     assert pool is not None
@@ -179,12 +191,36 @@ def test_a_token_that_is_limited_to_other_queues_reaches_no_agent(agents: Exchan
         alice.id, name="narrow", via=Via.TOKEN, stamp=SYSTEM, queues=[pool.project_id]
     )
     headers = {"Authorization": f"Bearer {token}"}
-    answer = agents.post(shape("SendMessage", {"message": message("hello")}), name=None, headers=headers)
-    assert answer.status == 404
+    for method in METHODS:
+        answer = agents.speak(binding, method, params(method, task["id"]), name=None, headers=headers)
+        assert (answer.status, task["id"] in answer.body.decode()) == (404, False), method
+    assert (agents.rows(), agents.get(task["id"])) == (1, task)
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_a_runs_credential_ends_with_its_run(agents: Exchange, binding: str) -> None:
+    """SEC-AUTH-002: what a run was given opens nothing afterwards, nor what its principal began before."""
+    served, house = agents.served, agents.served.house
+    helper, kimi = house.projects.queue("helper"), house.credentials.principal("kimi")
+    assert helper is not None
+    assert kimi is not None
+    house.projects.set_member(helper.project_id, kimi.id, ProjectRole.MEMBER, SYSTEM)
+    with served.fabric("alice") as alice, served.fabric("kimi") as worker:
+        alice.call(verbs.Submit(title="a whole", to="kimi"))
+        (claimed,) = worker.call(verbs.Claim())
+        fence = verbs.FenceArg.of(claimed.fence)
+        token = worker.call(verbs.RunToken(fence=fence))["token"]
+        headers = {"Authorization": f"Bearer {token}"}
+        asked = {"message": message("ask why?")}
+        begun = agents.speak(binding, "SendMessage", asked, name=None, headers=headers)
+        assert begun.status == 200
+        worker.call(verbs.Done(fence=fence, note="done"))
+    for method in METHODS:
+        assert agents.speak(binding, method, params(method, UNKNOWN), name=None, headers=headers).status == 401, method
 
 
 def test_the_card_is_public_and_the_extended_one_is_not(agents: Exchange) -> None:
-    """SEC-EXTCARD-002 and -003: more than the public card, and only with a credential."""
+    """SEC-EXTCARD-002, -003: more than the public card, and only with a credential."""
     public = agents.served.request("GET", "/agents/helper/.well-known/agent-card.json", name=None)
     assert public.status == 200
     extended = agents.call("GetExtendedAgentCard", {})

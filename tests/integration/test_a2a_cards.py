@@ -82,6 +82,15 @@ def test_cards_can_be_kept_from_strangers(database: TestDatabase, tmp_path: Path
         assert agents.served.request("GET", CARD, name="qwen").status == 404
 
 
+def test_an_agent_without_an_extended_card_says_so_and_refuses_it(database: TestDatabase, tmp_path: Path) -> None:
+    """SEC-EXTCARD-004"""
+    with exchange(database.dsn, tmp_path, a2a__extended_card=False) as agents:
+        assert _read(agents).json["capabilities"]["extendedAgentCard"] is False
+        assert agents.code("GetExtendedAgentCard", {}) == -32004
+        assert agents.speak("HTTP+JSON", "GetExtendedAgentCard", {}).status == 400
+        assert agents.speak("HTTP+JSON", "GetExtendedAgentCard", {}, name=None).status == 401
+
+
 def test_a_signed_card_is_what_the_key_says_and_nothing_else(database: TestDatabase, tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     file = tmp_path / "card.pem"

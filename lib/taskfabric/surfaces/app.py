@@ -50,6 +50,7 @@ from taskfabric.wiring import House, app_token, build, check_guarded, open_clust
 log = logging.getLogger(__name__)
 
 _GRACE: Final = 3  # seconds that open requests have when the server stops
+_UNREAD: Final = 60_000  # milliseconds for which what was sent may stay unread: then the connection is given up
 _KEEP_ALIVE: Final = 75  # seconds that an idle connection stays open; longer than clients pause
 
 
@@ -286,6 +287,8 @@ def listening(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # elsewhere the system's own patience counts
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD)
         sock.bind((host, port))
         sock.listen(2048)
     except OSError as cause:

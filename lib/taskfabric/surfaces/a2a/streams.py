@@ -95,7 +95,7 @@ class Streams:
                 if block:
                     await _write(send, block)
                 if over or self._watch.stopped:
-                    await send({"type": "http.response.body", "body": b""})
+                    await _write(send, b"", more=False)
                     return
                 if not await lookout.news(HEARTBEAT):
                     await _write(send, b": still here\n\n")
@@ -130,7 +130,7 @@ def _event(id_: wire.Id, n: int, body: Mapping[str, Any]) -> bytes:
     return b"id: %d\ndata: %b\n\n" % (n, wire.result(id_, body))
 
 
-async def _write(send: Send, body: bytes) -> None:
+async def _write(send: Send, body: bytes, *, more: bool = True) -> None:
     """Raises TimeoutError for a reader who does not read."""
     async with asyncio.timeout(_SLOW):
-        await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": body, "more_body": more})
