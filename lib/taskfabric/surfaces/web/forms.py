@@ -151,7 +151,7 @@ ACTS: Final[Mapping[str, Act]] = {
         verb=verbs.VerifyMany, fields={"tasks": ticked, "note": text}, said="Verified.", ticks="tasks"
     ),
     "deny": Act(verb=approval_verbs.Deny, fields={**_NOTE, **_PIN, "seen": text}, said="Denied."),
-    "delegate": Act(verb=inbox_verbs.Delegate, fields={**_NOTE, "to": text}, said="Passed on."),
+    "delegate": Act(verb=inbox_verbs.Delegate, fields={**_NOTE, "to": text, "until": moment}, said="Passed on."),
     "snooze": Act(verb=inbox_verbs.Snooze, fields={"task": text, "until": moment}, said="Out of the list for now."),
     "snooze-many": Act(
         verb=inbox_verbs.SnoozeMany,
@@ -174,6 +174,11 @@ ACTS: Final[Mapping[str, Act]] = {
     "pin": Act(verb=house_verbs.SetPin, fields={"pin": text, "old": text}, said="The PIN is set."),
     "session-revoke": Act(verb=inbox_verbs.RevokeSession, fields={"id": whole}, said="That browser is signed out."),
     "session-link": Act(verb=inbox_verbs.SignInLink, fields={"name": text, **_PIN}, said="Made.", shows=True),
+    "channel-add": Act(verb=inbox_verbs.AddChannel, fields={"address": text, **_PIN}, said="Letters go there, too."),
+    "channel-remove": Act(
+        verb=inbox_verbs.RemoveChannel, fields={"id": whole, **_PIN}, said="No letter goes there any more."
+    ),
+    "channel-test": Act(verb=inbox_verbs.TryChannel, fields={"id": whole}, said="A letter went there: look for it."),
     "grant-create": Act(
         verb=approval_verbs.MakeGrant,
         fields={"agent": text, "action": text, "recipient": text, "until": moment, **_PIN},
@@ -197,7 +202,9 @@ ACTS: Final[Mapping[str, Act]] = {
         shows=True,
     ),
     "user-disable": Act(verb=house_verbs.DisableUser, fields={"name": text, "enable": flag, **_PIN}, said="Noted."),
-    "user-reset": Act(verb=house_verbs.ResetUser, fields={"name": text, **_PIN}, said="Reset.", shows=True),
+    "user-reset": Act(
+        verb=house_verbs.ResetUser, fields={"name": text, "forget_pin": flag, **_PIN}, said="Reset.", shows=True
+    ),
     # -- the fleet
     "pause": Act(verb=fleet_verbs.Pause, fields={"name": text, "until": moment, "note": text}, said="Paused."),
     "resume": Act(verb=fleet_verbs.Resume, fields={"name": text, "account": flag}, said="Resumed."),

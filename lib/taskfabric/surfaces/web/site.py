@@ -246,7 +246,7 @@ class Site:
             elif act is None:
                 raise NotFound("there is no such form", next="reload the page and try again")
             else:
-                result = _whole(visit.fabric.call(asked(act, visit, form)))
+                result = whole_answer(visit.fabric.call(asked(act, visit, form)))
         except (FabricError, ProtocolError) as error:
             wrong = error.error if isinstance(error, ProtocolError) else error
             if as_json:
@@ -355,8 +355,10 @@ def _without_said(asked_for: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in asked_for.items() if name != "said"}
 
 
-def _whole(result: Any) -> Any:
+def whole_answer(result: Any) -> Any:
     """What a verb answered. Raises the first error among several receipts, and says how many were refused."""
+    if isinstance(result, Mapping) and result.get("taken") is False:  # a letter that was tried
+        raise Unavailable(f"no letter went there: {result['problem']}", next="look at the address, then try again")
     receipts = result if isinstance(result, list) else []
     wrong = [error for one in receipts if (error := _error_in(one)) is not None]
     if wrong:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
 from zoneinfo import available_timezones
 
 from taskfabric.domain.errors import FabricError
 from taskfabric.services.approval_verbs import ListGrants, ShowPolicy
-from taskfabric.services.inbox_verbs import ListSessions, Me
+from taskfabric.services.inbox_verbs import ListChannels, ListSessions, Me
 from taskfabric.services.verbs import ListTokens
 from taskfabric.surfaces.web.pages.inbox import humans
 from taskfabric.surfaces.web.pages.page import Page
@@ -22,15 +25,20 @@ def settings(visit: Visit) -> Page:
         values={
             "title": "Settings",
             "mine": visit.fabric.call(Me()),
+            "channels": visit.fabric.call(ListChannels()),
             "sessions": visit.fabric.call(ListSessions()),
             "tokens": [token for token in tokens if not token["revoked"]],
-            "grants": visit.fabric.call(ListGrants()),
+            "grants": [grant for grant in visit.fabric.call(ListGrants()) if _holds(grant, visit)],
             "policy": _policy(visit),
             "zones": sorted(available_timezones()),
             "humans": humans(visit),
             "owner": me.name,
         },
     )
+
+
+def _holds(grant: Mapping[str, Any], visit: Visit) -> bool:
+    return grant["revoked"] is None and datetime.fromisoformat(grant["until"]) > visit.now
 
 
 def _policy(visit: Visit) -> dict[str, object] | None:
