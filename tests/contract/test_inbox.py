@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -50,6 +50,40 @@ def test_what_is_new_is_seen_behind_a_thousand_that_are_old(noon: Household, ali
     mine = submit(alice, "fix the tap", to="alice")
     question = ask(kimi, claim(kimi, submit(alice, to="kimi")))
     assert {ref for _, ref in kinds(alice)} == {str(mine.id), str(question.id)}
+
+
+MANY: Final = 1010
+
+
+def many_pending(home: Household) -> None:
+    """More requests for alice than any page holds, as they stand in the tables."""
+    home.ground.rows(
+        "WITH made AS (INSERT INTO approvals (action, args, hash, level, requester_id, gate_id, expires)"
+        " SELECT 'mail.send', '{}', lpad(n::text, 64, '0'), 2, %s, 1000000 + n, fabric_now() + interval '1 day'"
+        " FROM generate_series(1, %s) n RETURNING id)"
+        " INSERT INTO approval_deciders (approval_id, user_id, how) SELECT id, %s, 'asked' FROM made RETURNING 1",
+        home.people["kimi"].id,
+        MANY,
+        home.people["alice"].id,
+    )
+
+
+def test_however_many_decisions_wait_all_of_them_are_shown(noon: Household, alice: Fabric) -> None:
+    many_pending(noon)
+    assert len(inbox(alice)) == MANY
+
+
+def test_whoever_decides_meanwhile_has_all_of_them_however_many(noon: Household, alice: Fabric, bob: Fabric) -> None:
+    many_pending(noon)
+    alice.call(verbs.Vacation(until=NOON + HOUR, to="bob"))
+    assert len(inbox(bob)) == MANY
+
+
+def test_the_keeper_reminds_of_all_that_is_pending_and_not_only_of_what_expires_first(noon: Household) -> None:
+    many_pending(noon)
+    noon.later(hours=7)
+    keeper = keeper_of(noon)
+    assert [keeper.call(verbs.Tend())["reminded"] for _ in range(2)] == [MANY, 0]
 
 
 def test_an_item_says_what_happens_on_yes_no_and_silence(noon: Household, alice: Fabric) -> None:

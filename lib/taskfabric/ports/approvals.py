@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -63,7 +63,10 @@ class Look:
     decider_id: int | None = None
     requester_id: int | None = None  # with decider_id: either of the two
     states: tuple[State, ...] = ()
-    limit: int = field(default=100)
+    task_id: int | None = None  # the task that waits
+    untold: bool = False  # those that are over, and whose gate or waiting task may not know it yet
+    before_id: int | None = None  # paging
+    limit: int = 100
 
 
 class Approvals(Protocol):
@@ -86,12 +89,6 @@ class Approvals(Protocol):
         """The latest no to just this, whatever the level and the task, unless a yes came after it."""
 
     def find(self, look: Look) -> list[Approval]: ...
-    def pending(self, limit: int) -> list[Approval]:
-        """Those that wait for a decision, the one that expires first first."""
-
-    def untold(self, limit: int) -> list[Approval]:
-        """Those that are over, and whose gate or waiting task may not know it yet."""
-
     def set_gate(self, approval_id: int, gate_id: int) -> None: ...
     def set_told(self, approval_id: int) -> None: ...
     def decide(self, approval_id: int, verdict: Verdict, stamp: Stamp) -> Approval | None:

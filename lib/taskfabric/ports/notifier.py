@@ -38,6 +38,9 @@ class Notifier(Protocol):
     def reach(self, name: str) -> Reach:
         """How this person is reached; without addresses he gets his digests in his inbox only."""
 
+    def habits(self, name: str) -> Reach:
+        """When this person wants to be reached; his own addresses are not read for it."""
+
     def shown(self, url: str) -> str:
         """This address without what is secret in it. Raises BadInput unless a person may have his letters sent there:
         to a service that is known here, at a public place."""

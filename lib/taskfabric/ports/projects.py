@@ -86,6 +86,9 @@ class Projects(Protocol):
     def rename(self, project_id: int, name: str, stamp: Stamp) -> Project: ...
     def set_active(self, project_id: int, active: bool, stamp: Stamp) -> Project: ...
     def columns(self, project_id: int) -> list[Column]: ...
+    def limits(self) -> Mapping[int, Mapping[str, int]]:
+        """By project the limits of work in progress of its columns, as far as they have one, in the columns' order."""
+
     def add_column(self, project_id: int, title: str, stamp: Stamp, *, task_limit: int = 0) -> Column:
         """Raises BadInput if the title is taken. A column titled like one of the four takes its role if it is free."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from taskfabric.domain.approval import YES, Act, Approval, Decider, Grant, Level, State, binding, canonical
@@ -19,14 +18,15 @@ from taskfabric.domain.outcome import Done, Waiting
 from taskfabric.domain.principal import Caller, Kind, Principal, RunRef, Stamp, Trust, Via
 from taskfabric.domain.status import FINISHED, Flag, Status
 from taskfabric.domain.task import NewTask, Task
-from taskfabric.domain.times import iso
 from taskfabric.ports.approvals import Look, NewApproval
 from taskfabric.services import approval_verbs, policy, text
 from taskfabric.services.approval_words import decided, ending, face, said
 from taskfabric.services.away import Humans
 from taskfabric.services.desk import Desk
 from taskfabric.services.levels import Levels
+from taskfabric.services.looking import every_approval
 from taskfabric.services.notices import Notices
+from taskfabric.services.showing import Showing
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +41,8 @@ class Asking:
         self._levels = levels
         self._humans = humans
         self._notices = notices
+        self.showing: Final = Showing(desk, levels, humans)
+        self._shown: Final = self.showing.shown
 
     # -- asking --------------------------------------------------------------------------------------
 
@@ -79,10 +81,10 @@ class Asking:
         )
         known = self._known(caller, wanted, again=verb.again)
         if known is not None:
-            return self.shown(caller, known)
+            return self._shown(caller, known)
         granted = self._by_grant(caller, wanted, person)
         if granted is not None:
-            return self.shown(caller, granted)
+            return self._shown(caller, granted)
         return self._ask(caller, wanted, person, fence)
 
     def _run(self, caller: Caller, verb: approval_verbs.RequestApproval) -> tuple[RunRef | None, Fence | None]:
@@ -157,7 +159,7 @@ class Asking:
     def _ask(self, caller: Caller, wanted: NewApproval, person: Principal, fence: Fence | None) -> dict[str, Any]:
         approval, made = self._desk.approvals.open(wanted, caller.stamp())
         if approval.state is not State.PENDING:  # decided in this moment
-            return self.shown(caller, approval)
+            return self._shown(caller, approval)
         approval = self.gate(approval)
         if fence is not None:
             question = f"May I? {approval.action} waits for {person.name}'s decision (#{approval.gate_id})"
@@ -170,7 +172,7 @@ class Asking:
         if made:
             deciders = approval.deciders_at(self._desk.board.now())
             self.notify(approval, deciders, "approval", f"{approval.requester} asks: {approval.action}")
-        return self.shown(caller, self._looked_again(approval))
+        return self._shown(caller, self._looked_again(approval))
 
     def _looked_again(self, approval: Approval) -> Approval:
         """As it stands now. Who decided before the run had ended found nobody to wake."""
@@ -181,8 +183,8 @@ class Asking:
 
     def _tell_those_before(self, approval: Approval) -> None:
         """What the same task asked for before is superseded; its gates are closed."""
-        for gone in self._desk.approvals.untold(100):
-            if gone.task_id is not None and gone.task_id == approval.task_id:
+        if approval.task_id is not None:
+            for gone in every_approval(self._desk.approvals, Look(task_id=approval.task_id, untold=True)):
                 self.finish(gone, FABRIC)
 
     def _whom(self, caller: Caller, task: Task | None) -> Principal:
@@ -317,7 +319,7 @@ class Asking:
             raise Refused("these are not the arguments that were approved", next="ask for these", rule="changed")
         if not self._desk.approvals.consume(approval.id, hash, caller.principal.id, caller.stamp()):
             raise Refused(f"approval {approval.id} cannot be used: it was used in this moment", rule="unusable")
-        return self.shown(caller, self._desk.approvals.get(approval.id) or approval)
+        return self._shown(caller, self._desk.approvals.get(approval.id) or approval)
 
     def _holds(self, caller: Caller, task_id: int) -> bool:
         task = self._desk.board.get(task_id, None)
@@ -327,16 +329,15 @@ class Asking:
         approval = self._asked_by(caller, verb.approval)
         if approval.state is not State.PENDING:
             raise decided(approval)
-        return self.shown(caller, self.over(approval, Act.WITHDRAW))
+        return self._shown(caller, self.over(approval, Act.WITHDRAW))
 
     def withdraw_all(self, decider_id: int) -> int:
         """Whatever is pending and could ever be decided by this person is withdrawn; how much that was."""
-        count = 0
-        while found := self._desk.approvals.find(Look(decider_id=decider_id, states=(State.PENDING,), limit=500)):
-            for approval in found:
-                self.over(approval, Act.WITHDRAW)
-            count += len(found)
-        return count
+        ended = (
+            self.over(approval, Act.WITHDRAW)
+            for approval in every_approval(self._desk.approvals, Look(decider_id=decider_id, states=(State.PENDING,)))
+        )
+        return sum(approval.state is State.WITHDRAWN for approval in ended)
 
     def _asked_by(self, caller: Caller, approval_id: int) -> Approval:
         found = self._desk.approvals.get(approval_id)
@@ -354,13 +355,14 @@ class Asking:
             found = self._desk.approvals.of_task(verb.task)
         if found is None or not self._concerns(caller, found):
             raise not_found("approval")
-        return self.shown(caller, found)
+        return self._shown(caller, found)
 
     def list(self, caller: Caller, verb: approval_verbs.ListApprovals) -> list[dict[str, Any]]:
         me = caller.principal.id
         states = tuple(State(word) for word in verb.states)
         found = self._desk.approvals.find(Look(decider_id=me, requester_id=me, states=states, limit=verb.limit))
-        return [self.shown(caller, a) for a in found if self._concerns(caller, a)]
+        moment = self.showing.moment()
+        return [self._shown(caller, a, moment) for a in found if self._concerns(caller, a)]
 
     def _concerns(self, caller: Caller, approval: Approval) -> bool:
         me = caller.principal.id
@@ -369,110 +371,3 @@ class Asking:
         if me == approval.requester_id or me == approval.decided_by_id:
             return True
         return caller.queues is None and approval.decider(me, self._desk.board.now()) is not None
-
-    def shown(self, caller: Caller, approval: Approval) -> dict[str, Any]:
-        """The approval as its asker and its deciders see it."""
-        now = self._desk.board.now()
-        state = State.EXPIRED if approval.expired_by(now) else approval.state
-        pending = state is State.PENDING
-        first = self._desk.person(approval.deciders[0].principal_id) if approval.deciders else None
-        why_not = barred(self._desk, caller, approval, now) if pending else f"it is {state.value}"
-        return {
-            "id": approval.id,
-            "task": approval.gate_id,
-            "for": approval.task_id,
-            "run": None if approval.task_epoch is None else f"{approval.task_id}@{approval.task_epoch}",
-            "state": state.value,
-            "allowed": state in YES and not approval.unusable(now),
-            "action": approval.action,
-            "args": dict(approval.args),
-            "hash": approval.hash,
-            "level": approval.level.word,
-            "requester": approval.requester,
-            "why": approval.why,
-            "recipient": approval.recipient,
-            "amount": _plain(approval.amount),
-            "created": iso(approval.created),
-            "expires": iso(approval.expires),
-            "deciders": [
-                {
-                    "name": d.name,
-                    "how": d.how.value,
-                    "since": iso(d.since),
-                    "for": d.for_whom,
-                    "until": None if d.until is None else iso(d.until),
-                }
-                for d in approval.deciders_at(now)
-            ],
-            "next": self._next(approval, now) if pending else None,
-            "on_yes": f"{approval.requester} may do exactly this, once",
-            "on_no": f"{approval.requester} is told no, with your reason",
-            "on_silence": f"at {iso(approval.expires)} it expires: nothing is done",
-            "decided_by": approval.decided_by,
-            "decided_at": None if approval.decided_at is None else iso(approval.decided_at),
-            "decided_args": None if approval.decided_args is None else dict(approval.decided_args),
-            "note": approval.note,
-            "via": None if approval.via is None else approval.via.value,
-            "for_whom": approval.for_whom,
-            "use_until": None if approval.use_until is None else iso(approval.use_until),
-            "consumed_at": None if approval.consumed_at is None else iso(approval.consumed_at),
-            "grant": approval.grant_id,
-            "away": self._humans.shown(first) if pending else None,
-            "may_decide": not why_not,
-            "why_not": why_not,
-        }
-
-    def _next(self, approval: Approval, now: datetime) -> dict[str, Any] | None:
-        """To whom it goes on, and when, if nobody decides."""
-        person = self.next_decider(approval)
-        if person is None:
-            return None
-        return {"name": person.name, "at": iso(max(now, escalates_at(approval)))}
-
-    def next_decider(self, approval: Approval) -> Principal | None:
-        """The next human of the household's order who cannot decide it yet. Nothing private goes on."""
-        if approval.label == "private":
-            return None
-        now = self._desk.board.now()
-        known = {d.principal_id for d in approval.deciders_at(now)} | {approval.requester_id}
-        for name in self._levels.judged().household:
-            person = self._desk.person(name)
-            if person is not None and person.is_human and person.id not in known:
-                return person
-        return None
-
-
-def _plain(amount: float | None) -> float | int | None:
-    """A whole amount without a fraction."""
-    return int(amount) if amount is not None and amount.is_integer() else amount
-
-
-ESCALATE: Final = 0.95  # of the time to expiry
-
-
-def escalates_at(approval: Approval) -> datetime:
-    """When a request that nobody decided goes on to the next human."""
-    return approval.created + (approval.expires - approval.created) * ESCALATE
-
-
-def barred(desk: Desk, caller: Caller, approval: Approval, now: datetime) -> str:
-    """Why this caller may not decide it, whatever he proves; "" = he may."""
-    me = caller.principal
-    if not me.is_human:
-        return "only humans decide"
-    if caller.run is not None:
-        return "nothing is decided inside a run"
-    if caller.queues is not None:
-        return "a token that is limited to some queues decides nothing"
-    if me.id == approval.requester_id:
-        return "who asks never approves"
-    if approval.decider(me.id, now) is None:
-        return "it is not yours to decide"
-    if approval.task_id is not None:
-        try:
-            task = desk.board.get(approval.task_id, None)
-        except NotFound:
-            return ""
-        if me.id in (task.holder_id, task.producer_id):
-            return "who does the work never approves it"
-    return ""

@@ -15,6 +15,7 @@ from taskfabric.ports.approvals import Look
 from taskfabric.ports.away import Absence
 from taskfabric.services import inbox_verbs, policy, text
 from taskfabric.services.desk import Desk
+from taskfabric.services.looking import every_approval
 from taskfabric.services.notices import Notices
 from taskfabric.services.openings import Openings
 
@@ -109,7 +110,7 @@ class Humans:
     def _pass_on(self, caller: Caller, absence: Absence, now: datetime) -> None:
         """What is pending for him may be decided by the other as well."""
         me = caller.principal
-        for approval in self._desk.approvals.find(Look(decider_id=me.id, states=(State.PENDING,), limit=1000)):
+        for approval in every_approval(self._desk.approvals, Look(decider_id=me.id, states=(State.PENDING,))):
             decider = approval.decider(me.id, now)
             if decider is not None and decider.how is How.ASKED and not _asked_by(approval, absence.to_id):
                 self._desk.approvals.add_decider(approval.id, _in_place_of(me, absence, now), caller.stamp())

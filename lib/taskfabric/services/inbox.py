@@ -19,9 +19,8 @@ from taskfabric.services.approvals import Asking
 from taskfabric.services.away import Humans
 from taskfabric.services.delegation import Delegation
 from taskfabric.services.desk import Desk
-from taskfabric.services.looking import every
+from taskfabric.services.looking import every, every_approval
 
-_MOST: Final = 1000  # approvals that one look reads
 _WAITS: Final = (Status.READY, Status.HELD, Status.WORKING, Status.WAITING, Status.DONE, Status.DEAD)
 
 Item = dict[str, Any]
@@ -61,12 +60,12 @@ class Inboxes:
     def _approvals(self, caller: Caller, now: datetime) -> list[Item]:
         if caller.queues is not None:
             return []
-        me = caller.principal.id
+        me, moment = caller.principal.id, self._asking.showing.moment()
         found: list[Item] = []
-        for approval in self._desk.approvals.find(Look(decider_id=me, states=(State.PENDING,), limit=_MOST)):
+        for approval in every_approval(self._desk.approvals, Look(decider_id=me, states=(State.PENDING,))):
             if approval.expired_by(now) or approval.decider(me, now) is None or approval.gate_id is None:
                 continue
-            shown = self._asking.shown(caller, approval)
+            shown = self._asking.showing.shown(caller, approval, moment)
             found.append(
                 {
                     "kind": "approval",

@@ -92,7 +92,7 @@ class Keeping:
             Reader(
                 name=p.name,
                 zone=p.zone,
-                hour=self._upkeep.notifier.reach(p.name).digest,
+                hour=self._upkeep.notifier.habits(p.name).digest,
                 last=last[p.id].isoformat() if p.id in last else None,
             )
             for p in self._desk.credentials.principals()

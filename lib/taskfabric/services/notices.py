@@ -21,7 +21,7 @@ class Notices:
     def quiet(self, person: Principal) -> Quiet | None:
         """His quiet hours: those that he set himself, else those of notify.toml."""
         own = self._desk.inbox.away.quiet(person.id)
-        return own if own is not None else self._upkeep.notifier.reach(person.name).quiet
+        return own if own is not None else self._upkeep.notifier.habits(person.name).quiet
 
     def reachable(self, person: Principal) -> bool:
         """Whether a letter between the digests can reach him at all."""

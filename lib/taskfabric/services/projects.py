@@ -69,12 +69,12 @@ class Arranging:
 
     def list_queues(self, caller: Caller, verb: verbs.ListQueues) -> list[Queue]:
         """Those that the caller may see or submit to, with the counts of the rows it may see."""
-        counts = self._desk.board.count(Viewer.of(caller))
+        counts, limits = self._desk.board.count(Viewer.of(caller)), self._desk.projects.limits()
         return [
             replace(
                 queue,
                 counts={s.value: n for s, n in counts.get(queue.project_id, {}).items()},
-                limits={c.title: c.task_limit for c in self._desk.projects.columns(queue.project_id) if c.task_limit},
+                limits=dict(limits.get(queue.project_id, {})),
             )
             for queue in self._desk.projects.queues()
             if policy.sees_queue(self._desk, caller, queue)

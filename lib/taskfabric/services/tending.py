@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
-from taskfabric.domain.approval import Act, Approval, Decider, How
+from taskfabric.domain.approval import Act, Approval, Decider, How, State
 from taskfabric.domain.errors import FabricError, Unavailable
 from taskfabric.domain.principal import Caller
 from taskfabric.domain.watch import REMINDERS
+from taskfabric.ports.approvals import Look
 from taskfabric.services import approval_verbs
-from taskfabric.services.approvals import FABRIC, Asking, escalates_at
+from taskfabric.services.approvals import FABRIC, Asking
 from taskfabric.services.delegation import Delegation
 from taskfabric.services.desk import Desk
 from taskfabric.services.keeping import need_service
+from taskfabric.services.looking import every_approval
+from taskfabric.services.showing import escalates_at
 from taskfabric.services.upkeep import KEEPER
 
 log = logging.getLogger(__name__)
-
-_MOST: Final = 500
 
 
 class Tending:
@@ -33,9 +34,9 @@ class Tending:
     def tend(self, caller: Caller, verb: approval_verbs.Tend) -> dict[str, Any]:
         need_service(caller, KEEPER, "tending approvals")
         counts = dict.fromkeys(("told", "expired", "withdrawn", "gates", "reminded", "passed_on"), 0)
-        for approval in self._desk.approvals.untold(_MOST):
+        for approval in every_approval(self._desk.approvals, Look(untold=True)):
             counts["told"] += self._safely(approval, self._told)
-        for approval in self._desk.approvals.pending(_MOST):
+        for approval in every_approval(self._desk.approvals, Look(states=(State.PENDING,))):
             self._safely(approval, lambda a: self._one(a, counts))
         counts["taken_back"] = self._delegation.take_back()
         return counts
@@ -78,7 +79,7 @@ class Tending:
 
     def _pass_on(self, approval: Approval) -> bool:
         """To the next human of the household's order, one for each request: the others find it expired."""
-        person = self._asking.next_decider(approval)
+        person = self._asking.showing.next_decider(approval, self._asking.showing.moment())
         if person is None or any(d.how is How.ESCALATED for d in approval.deciders):
             return False
         decider = Decider(principal_id=person.id, name=person.name, how=How.ESCALATED, since=approval.created)

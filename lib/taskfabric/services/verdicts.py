@@ -16,10 +16,11 @@ from taskfabric.domain.principal import Caller, Via
 from taskfabric.ports.approvals import NewGrant, Verdict
 from taskfabric.services import approval_verbs, policy, text
 from taskfabric.services.approval_words import decided
-from taskfabric.services.approvals import Asking, barred
+from taskfabric.services.approvals import Asking
 from taskfabric.services.desk import Desk
 from taskfabric.services.grants import Grants
 from taskfabric.services.levels import Levels
+from taskfabric.services.showing import barred
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class Verdicts:
         proven = self._prove(caller, verb.pin, level, approval)
         act = Act.EDIT if edited else Act.APPROVE
         made = self._decide(proven, approval, decider, act, args, level, verb.note, grant)
-        return self._asking.shown(caller, made)
+        return self._asking.showing.shown(caller, made)
 
     def approve_many(self, caller: Caller, verb: approval_verbs.ApproveMany) -> list[dict[str, Any]]:
         """Each is looked at before any is decided; then each has its own receipt, or its own refusal."""
@@ -86,7 +87,7 @@ class Verdicts:
             except Refused as error:  # somebody was first; that is one item, not the others
                 receipts.append({"id": approval.id, "task": approval.gate_id, "error": error.to_json()})
             else:
-                receipts.append(self._asking.shown(caller, made))
+                receipts.append(self._asking.showing.shown(caller, made))
         return receipts
 
     def deny(self, caller: Caller, verb: approval_verbs.Deny) -> dict[str, Any]:
@@ -96,7 +97,7 @@ class Verdicts:
         note = text.needed_note(verb.note, self._desk.rules, "a denial")
         # A no grants nothing, so a signed-in human says it without his PIN, also to what is secure.
         proven = self._prove(caller, verb.pin, Level.CONFIRM, approval)
-        return self._asking.shown(caller, self._decide(proven, approval, decider, Act.DENY, None, None, note))
+        return self._asking.showing.shown(caller, self._decide(proven, approval, decider, Act.DENY, None, None, note))
 
     def comment(self, caller: Caller, task_id: int, words: str) -> bool:
         """``/approve`` and ``/deny reason`` as a comment with a human's own credential decide; whether it was one.

@@ -196,13 +196,13 @@ class PostgresApprovals:
         if look.states:
             conditions.append("a.state = ANY (%s)")
             values.append([state.value for state in look.states])
+        if look.untold:
+            conditions.append("a.state <> 'pending' AND NOT a.is_told")
+        for column, comparison, value in (("task_id", "=", look.task_id), ("id", "<", look.before_id)):
+            if value is not None:
+                conditions.append(f"a.{column} {comparison} %s")
+                values.append(value)
         return self._all(f"{' AND '.join(conditions)} ORDER BY a.id DESC LIMIT %s", *values, look.limit)
-
-    def pending(self, limit: int) -> list[Approval]:
-        return self._all("a.state = 'pending' ORDER BY a.expires, a.id LIMIT %s", limit)
-
-    def untold(self, limit: int) -> list[Approval]:
-        return self._all("a.state <> 'pending' AND NOT a.is_told ORDER BY a.id LIMIT %s", limit)
 
     # -- deciding ------------------------------------------------------------------------------------
 

@@ -65,8 +65,11 @@ class AppriseNotifier:
         self._problem = ""
 
     def reach(self, name: str) -> Reach:
+        return replace(self.habits(name), own=tuple(self._own_of(name)))
+
+    def habits(self, name: str) -> Reach:
         self._look()
-        return replace(self._reach.get(name, Reach()), own=tuple(self._own_of(name)))
+        return self._reach.get(name, Reach())
 
     def problem(self) -> str:
         self._look()

@@ -159,6 +159,16 @@ class NativeProjects:
         with self._database.connection() as conn:
             return layout.columns(conn, "WHERE project_id = %s ORDER BY position, id", (project_id,))
 
+    def limits(self) -> dict[int, dict[str, int]]:
+        found: dict[int, dict[str, int]] = {}
+        with self._database.connection() as conn:
+            rows = conn.execute(
+                "SELECT project_id, title, task_limit FROM columns WHERE task_limit > 0 ORDER BY project_id, position"
+            ).fetchall()
+        for project_id, title, limit in rows:
+            found.setdefault(project_id, {})[title] = limit
+        return found
+
     def add_column(self, project_id: int, title: str, stamp: Stamp, *, task_limit: int = 0) -> Column:
         """Raises BadInput if the title is taken. A column titled like one of the four takes its role if it is free."""
         with self._changing(project_id, title) as conn:
