@@ -218,9 +218,9 @@ def _shown(ctx: Context, whole: Shape, *, judged: bool = True) -> int:
     else:
         state = _state(task)
         ctx.out.line(f"{ctx.out.paint(state, 'bold')}  task {one_line(task.get('id', ''))}")
-        for text in (_words(task["status"].get("message", {}).get("parts", ())), *_artifacts(task)):
-            if text:
-                ctx.out.line(text)
+        said = (_words(task["status"].get("message", {}).get("parts", ())), *_artifacts(task))
+        for text in filter(None, dict.fromkeys(said)):  # a result is often both
+            ctx.out.line(text)
     return _CODES.get(task["status"].get("state", ""), 0) if judged and task is not None else 0
 
 
