@@ -137,6 +137,11 @@ class Room:
         return Part(name="residency", open=False, reason=f"waits until {', '.join(evicted)} has made room")
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether the card's model is in memory, as far as this worker put it there."""
+        return self._mark is not None
+
+    @property
     def is_wanted(self) -> bool:
         """Whether another card waits for this one's place."""
         return self._mark is not None and not self._card.keep_loaded and self._request.exists()

@@ -150,7 +150,12 @@ class Standing:
                 reason=here.reason[:2000],
                 until=here.until,
                 running=running,
-                facts={"version": __version__, "spooled": spooled, "asleep": self._node.asleep},
+                facts={
+                    "version": __version__,
+                    "spooled": spooled,
+                    "asleep": self._node.asleep,
+                    "loaded": self._room.is_loaded,
+                },
             )
         )
         return answer

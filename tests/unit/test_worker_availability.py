@@ -84,12 +84,14 @@ def test_two_models_that_may_not_stand_together_take_turns(tmp_path: Path) -> No
     one, two = Room(card("one", gpu_mb=10), tmp_path), Room(card("two", gpu_mb=10), tmp_path)
     assert one.part(work=False).open
     assert two.part(work=True).open
+    assert (one.is_loaded, two.is_loaded) == (False, True)
     waits = one.part(work=True)
     assert not waits.open
     assert "two" in waits.reason
     assert two.is_wanted
     two.leave()
     assert one.part(work=True).open
+    assert (one.is_loaded, two.is_loaded) == (True, False)
     one.leave()
 
 

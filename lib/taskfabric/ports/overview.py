@@ -56,6 +56,14 @@ class DepthPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Later:
+    """Ready tasks that wait for an instant: the first of them, and how many there are."""
+
+    tasks: tuple[Task, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
     """Which events are looked for; every condition given must hold."""
 
@@ -85,6 +93,9 @@ class Overview(Protocol):
 
     def depth(self, project_ids: Sequence[int], hours: int, viewer: Viewer) -> dict[int, tuple[DepthPoint, ...]]:
         """For each of the projects the unfinished tasks at the end of each of the last hours, oldest first."""
+
+    def later(self, limit: int, viewer: Viewer) -> Later:
+        """The tasks that are parked or not to be begun yet, the soonest first."""
 
     def recent(self, wanted: EventFilter, before: Cursor | None, limit: int, viewer: Viewer) -> Happened:
         """The newest events before the cursor (None = the present end); a bounded look back may find fewer."""

@@ -71,6 +71,11 @@ class FleetRoster:
             "cost": card.cost.value,
             "trust": card.trust.word,
             "account": card.account_name,
+            "memory": {
+                "gpu_mb": card.gpu_mb,
+                "ram_mb": card.ram_mb,
+                "loaded": any(w.facts.get("loaded") for w in live),
+            },
             "queue": {
                 "waiting": sum(counts.get(status, 0) for status in _WAITING),
                 "working": counts.get(Status.WORKING, 0),
@@ -245,6 +250,7 @@ def _unreadable(name: str, problem: str) -> dict[str, Any]:
         "cost": "",
         "trust": "",
         "account": "",
+        "memory": {"gpu_mb": 0, "ram_mb": 0, "loaded": False},
         "queue": {"waiting": 0, "working": 0},
         "running": 0,
         "concurrency": 0,

@@ -123,6 +123,7 @@ class Hallway:
         self._on(verbs.PlainProjects, overlooking.projects)
         self._on(verbs.Standing, overlooking.standing)
         self._on(verbs.Depths, overlooking.depths)
+        self._on(verbs.ListLater, overlooking.later)
         self._on(verbs.RecentEvents, overlooking.recent)
         missing = [kind.__name__ for kind in verbs.BY_METHOD.values() if kind not in self._answers]
         if missing:

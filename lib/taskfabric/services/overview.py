@@ -7,7 +7,7 @@ from typing import Any
 
 from taskfabric.domain.journal import Cursor
 from taskfabric.domain.principal import Caller, Viewer
-from taskfabric.ports.overview import CardFilter, EventFilter, Happened, Overview
+from taskfabric.ports.overview import CardFilter, EventFilter, Happened, Later, Overview
 from taskfabric.services import overview_verbs, policy, text
 from taskfabric.services.desk import Desk
 from taskfabric.services.overview_verbs import Wall
@@ -67,6 +67,9 @@ class Overlooking:
             }
             for queue in queues
         ]
+
+    def later(self, caller: Caller, verb: overview_verbs.ListLater) -> Later:
+        return self._overview.later(verb.limit, Viewer.of(caller))
 
     def recent(self, caller: Caller, verb: overview_verbs.RecentEvents) -> Happened:
         """Raises NotFound for a board that the caller may not know of."""

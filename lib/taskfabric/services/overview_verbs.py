@@ -12,7 +12,7 @@ from taskfabric.domain.journal import Cursor, Event
 from taskfabric.domain.status import ColumnRole
 from taskfabric.domain.task import Task, instant
 from taskfabric.ports.fabric import Codec, Verb
-from taskfabric.ports.overview import BoardView, ColumnView, Happened
+from taskfabric.ports.overview import BoardView, ColumnView, Happened, Later
 from taskfabric.services.answers import plain
 from taskfabric.services.args import Page, Priority, TaskId, Word
 
@@ -116,6 +116,18 @@ class PlainProjects(Verb[list[dict[str, Any]]]):
 
     method: ClassVar[str] = "fabric.project.list"
     result = plain()
+
+
+class ListLater(Verb[Later]):
+    """The ready tasks that wait for an instant, parked or not to be begun before, soonest first; and their number."""
+
+    method: ClassVar[str] = "fabric.later"
+    result = Codec[Later](
+        encode=lambda found: {"total": found.total, "tasks": [task.to_json() for task in found.tasks]},
+        decode=lambda x: Later(total=x["total"], tasks=tuple(Task.from_json(task) for task in x["tasks"])),
+    )
+
+    limit: Page = 50
 
 
 class Depths(Verb[list[dict[str, Any]]]):

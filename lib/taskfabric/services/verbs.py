@@ -118,6 +118,7 @@ from taskfabric.services.moving_verbs import Adopt as Adopt
 from taskfabric.services.moving_verbs import Export as Export
 from taskfabric.services.moving_verbs import Import as Import
 from taskfabric.services.overview_verbs import Depths as Depths
+from taskfabric.services.overview_verbs import ListLater as ListLater
 from taskfabric.services.overview_verbs import PlainProjects as PlainProjects
 from taskfabric.services.overview_verbs import RecentEvents as RecentEvents
 from taskfabric.services.overview_verbs import ShowBoard as ShowBoard

@@ -16,13 +16,15 @@ from taskfabric.domain.journal import Cursor, Event
 from taskfabric.domain.principal import Viewer
 from taskfabric.domain.status import ColumnRole
 from taskfabric.domain.task import Task
-from taskfabric.ports.overview import BoardView, CardFilter, ColumnView, DepthPoint, EventFilter, Happened
+from taskfabric.ports.overview import BoardView, CardFilter, ColumnView, DepthPoint, EventFilter, Happened, Later
 
 _STANDING: Final = "t.project_id = %(project)s AND t.is_active AND t.status <> 'record'"
 
 _STILL: Final = f"""
 SELECT t.id, t.lease_until FROM tasks t WHERE t.id = ANY (%(tasks)s::bigint[]) AND {_STANDING} AND {VISIBLE}
 """
+
+_LATER: Final = f"t.delayed AND t.status = 'ready' AND t.date_started > fabric_now() AND {VISIBLE}"
 
 # Both ends of each hour lie in the past: what is open at an instant was made before it and had not ended by then.
 _DEPTH: Final = f"""
@@ -133,6 +135,16 @@ class NativeOverview:
         for project_id, at, number in rows:
             found[project_id].append(DepthPoint(at=at, open=number))
         return {id_: tuple(points) for id_, points in found.items()}
+
+    def later(self, limit: int, viewer: Viewer) -> Later:
+        """The tasks that wait for an instant, the soonest first."""
+        values = {**eyes(viewer), "limit": limit}
+        with self._db.connection() as conn:
+            total = conn.execute(f"SELECT count(*) FROM tasks t WHERE {_LATER}".encode(), values).fetchone()
+            assert total is not None
+            sql = f"SELECT {FACE} FROM tasks t WHERE {_LATER} ORDER BY t.date_started, t.id LIMIT %(limit)s"
+            rows = conn.execute(sql.encode(), values).fetchall()
+            return Later(tasks=tuple(task_of(conn, self._names, row) for row in rows), total=total[0])
 
     def recent(self, wanted: EventFilter, before: Cursor | None, limit: int, viewer: Viewer) -> Happened:
         """The newest events before the cursor, newest first, and the cursor for what is older."""

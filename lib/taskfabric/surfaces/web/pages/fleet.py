@@ -6,42 +6,45 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from taskfabric.domain.status import Status
-from taskfabric.services.verbs import Agents, Depths, List
+from taskfabric.services.verbs import Agents, Depths, List, ListLater, ListQueues
 from taskfabric.surfaces.web.pages.page import Page
 from taskfabric.surfaces.web.visit import Visit
 
 WIDTH: Final = 240  # of a line of depths, in its own units
 HEIGHT: Final = 36
 _SHOWN: Final = 50  # tasks of a kind
-_RESIDENT: Final = ("vram", "ram", "gpu", "memory", "model", "resident")
 
 
 def fleet(visit: Visit) -> Page:
     """The agents that the reader knows of, and the tasks that he may see."""
-    agents = visit.fabric.call(Agents())
     depths = [line for queue in visit.fabric.call(Depths()) if (line := _line(queue)) is not None]
-    ready = visit.fabric.call(List(statuses=(Status.READY,), limit=1000))
+    counts = [queue.counts or {} for queue in visit.fabric.call(ListQueues())]
+    later = visit.fabric.call(ListLater(limit=_SHOWN))
     return Page(
         template="fleet.html",
         values={
             "title": "Fleet",
-            "agents": [
-                {
-                    **agent,
-                    "resident": _resident(agent),
-                    "paused": _closed_by(agent, "pause"),
-                    "shut": _closed_by(agent, "account"),
-                }
-                for agent in agents
-            ],
+            "agents": [_agent(agent) for agent in visit.fabric.call(Agents())],
             "depths": depths,
             "width": WIDTH,
             "height": HEIGHT,
             "running": visit.fabric.call(List(statuses=(Status.WORKING,), limit=_SHOWN)),
-            "parked": [t for t in ready if t.not_before is not None and t.not_before > visit.now][:_SHOWN],
+            "runs": sum(count.get(Status.WORKING.value, 0) for count in counts),
+            "later": later,
             "dead": visit.fabric.call(List(statuses=(Status.DEAD,), limit=_SHOWN)),
+            "deaths": sum(count.get(Status.DEAD.value, 0) for count in counts),
         },
     )
+
+
+def _agent(agent: Mapping[str, Any]) -> dict[str, Any]:
+    """The agent with what its provider says of windows beside what is counted here, and what could be pressed."""
+    return {
+        **agent,
+        "paused": _closed_by(agent, "pause"),
+        "shut": _closed_by(agent, "account"),
+        "stuck": not agent["open"] and agent["queue"]["waiting"] > 0,
+    }
 
 
 def _line(queue: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -57,13 +60,3 @@ def _line(queue: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _closed_by(agent: Mapping[str, Any], name: str) -> bool:
     return any(part["name"] == name and not part["open"] for part in agent["parts"])
-
-
-def _resident(agent: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """What the agent's workers say of memory that they hold."""
-    return [
-        (name, value)
-        for worker in agent["workers"]
-        for name, value in worker["facts"].items()
-        if any(word in name.lower() for word in _RESIDENT)
-    ]
