@@ -65,11 +65,32 @@ def task(served: Served) -> int:
     for payload in PAYLOADS[:25]:
         name = _one_line(payload).replace("/", "_")[:100]
         alice.call(Attach(task=made, file=FileArg(name=name, data=base64.b64encode(b"x").decode())))
+    _hang(served, made)
     fence = FenceArg.of(kimi.call(Take(task=made)).fence)
     kimi.call(Chunks(fence=fence, chunks=tuple((n, "out", payload) for n, payload in enumerate(PAYLOADS))))
     kimi.call(Done(fence=fence, note="\n\n".join(PAYLOADS)))
     alice.call(SubmitMany(tasks=tuple(Submit(title=_one_line(payload), to="alice") for payload in PAYLOADS)))
     return made
+
+
+def _hang(served: Served, task: int) -> None:
+    """Payloads as subtasks, links elsewhere, and what other tasks are called that it is linked to."""
+    for payload in PAYLOADS[:60]:
+        title = _one_line(payload)[:200]
+        other = served.call("createTask", {"project_id": project(served), "title": title})["result"]
+        for method, more in (
+            ("createSubtask", {"title": title}),
+            ("createTaskLink", {"opposite_task_id": other, "link_id": 1}),
+            ("createExternalTaskLink", {"url": "https://example.org/", "dependency": "related", "title": title}),
+        ):
+            assert served.call(method, {"task_id": task, **more}).get("result"), (method, title)
+
+
+def project(served: Served) -> int:
+    """A project that is no queue, called like a payload."""
+    name = _one_line(PAYLOADS[1])[:60]
+    found = served.call("getProjectByName", {"name": name})["result"]
+    return int(found["id"]) if found else int(served.call("createProject", {"name": name})["result"])
 
 
 def _inert(page: Any, path: str) -> None:
@@ -90,6 +111,9 @@ def test_no_payload_runs_on_any_page(served: Served, chromium: Any, task: int) -
             "/activity",
             "/fleet",
             "/boards",
+            f"/board/%23{project(served)}",
+            "/people",
+            "/settings",
         ):
             page.goto(served.url + path)
             _inert(page, path)
