@@ -152,6 +152,10 @@ def test_the_text_of_a_line_stays_markdown_and_harmless() -> None:
     assert "<strong>done</strong> at 2026-12-01T17:00:00Z" in told
     assert "<img" not in told
     assert "<img" not in _told("👉 moved by `alice` from <img src=x> to Done", "moved")
+    parked = _told("⏸ parked until 2026-12-01T17:00:00Z: **quota** <img src=x>", "parked")
+    assert ">18:00</time>" in parked
+    assert "<strong>quota</strong>" in parked
+    assert "<img" not in parked
 
 
 def test_words_that_only_look_like_a_line_are_nobodys_but_their_authors() -> None:

@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
-from taskfabric.domain.comments import LineKind, parse, render
+from taskfabric.domain.comments import parse, render
 from taskfabric.domain.status import Flag
 from taskfabric.domain.task import Entry, Task
 from taskfabric.surfaces.web.markdown import html_of
@@ -149,14 +149,11 @@ def ticks(text: str) -> Markup:
 
 @pass_context
 def told(context: Context, entry: Entry) -> Markup:
-    """A line of a thread: the fabric's own with its instants in the reader's zone, people's words as Markdown."""
+    """A line of a thread as Markdown; the instants in the head of one of the fabric's in the reader's zone."""
     line = parse(entry.text) if entry.kind else None
-    if line is None:
+    if line is None or (line.at is None and line.until is None):
         return html_of(entry.text)
-    head = render(replace(line, text=""))
-    if line.kind is LineKind.MOVED:  # its text goes on with the sentence
-        head, line = f"{head} {line.text}", replace(line, text="")
-    said = _pieced(_MARKED, head, lambda found: _marked(context, found))
+    said = _pieced(_MARKED, render(replace(line, text="")), lambda found: _marked(context, found))
     return Markup("<p>{}</p>{}").format(said, html_of(line.text) if line.text else "")
 
 
