@@ -19,8 +19,14 @@ PIN: Final = b"246810\n"
 
 
 @pytest.fixture(scope="module")
-def served(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with server.database() as database, serving(database.dsn, tmp_path_factory.mktemp("home")) as made:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the server."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def served(server: TestServer, home: Path) -> Iterator[Served]:
+    with server.database() as database, serving(database.dsn, home) as made:
         yield made
 
 
@@ -168,7 +174,7 @@ def test_what_an_agent_wrote_is_shown_and_not_obeyed_by_a_terminal(town: Town, h
 
 
 def test_a_decision_passed_on_says_until_when(town: Town, helper: Shell) -> None:
-    _, asked = asks(helper)
+    _, asked = asks(helper, args=json.dumps({"to": "bank@example.org", "text": "for a while"}))
     ref = str(asked["task"])
     said = town.alice("delegate", ref, "--to", "bob", "--until", "2099-01-01 09:00")
     assert refused(town.alice("delegate", ref, "--to", "bob", "--until", "2099-01-01 09:00", "--json"), 2)["next"]
@@ -176,8 +182,7 @@ def test_a_decision_passed_on_says_until_when(town: Town, helper: Shell) -> None
     said = town.alice("delegate", ref, "--to", "bob", "--until", "+1h")
     assert said.code == 0, said
     assert "bob may decide it as well until " in said.out
-    (item,) = town.bob.json("inbox")["items"]
-    assert item["ref"] == ref
+    (item,) = (one for one in town.bob.json("inbox")["items"] if one["ref"] == ref)
     assert [d["until"] is not None for d in item["approval"]["deciders"]] == [False, True]
 
 
@@ -209,3 +214,22 @@ def test_an_address_that_may_not_be_is_refused_with_the_next_step(town: Town, ad
     error = refused(town.bob("channel", "add", "--json", stdin=address), 2)
     assert error["next"]
     assert "secret" not in json.dumps(error)
+
+
+def test_a_lost_pin_is_forgotten_and_the_next_one_takes_the_code_that_the_server_keeps(
+    town: Town, home: Path, tmp_path: Path
+) -> None:
+    token = town.alice.json("user", "add", "dora", "--pin", stdin=PIN)["token"]
+    dora = Shell(tmp_path / "dora", {"FABRIC_URL": town.served.url, "FABRIC_TOKEN": token})
+    assert dora("pin", "set", stdin=PIN).code == 0
+    refused(town.alice("user", "reset", "dora", "--forget-pin", "--json"), 7)
+    reset = town.alice("user", "reset", "dora", "--forget-pin", "--pin", stdin=PIN)
+    assert reset.code == 0, reset
+    assert "A new PIN takes the code of the letter, or of codes/dora.txt" in reset.err
+    dora = Shell(tmp_path / "dora", {"FABRIC_URL": town.served.url, "FABRIC_TOKEN": reset.out.strip()})
+    error = refused(dora("pin", "set", "--json", stdin=PIN), 7)
+    assert "fabric pin set --code" in error["next"]
+    refused(dora("pin", "set", "--code", "--json", stdin=b"guessed\n" + PIN), 5)
+    code = (home / "codes" / "dora.txt").read_bytes()
+    assert dora("pin", "set", "--code", stdin=code + PIN).code == 0
+    assert dora.json("me")["pin"]

@@ -40,8 +40,11 @@ def test_whose_pin_is_forgotten_has_a_letter_that_says_by_whom(
     reach(ALICE.replace("alice", "bob"))
     with_pin(noon, "bob")
     at_the_door(noon).call(verbs.ResetUser(name="bob", forget_pin=True))
+    (before,) = noon.ground.rows("SELECT body FROM outbox")
+    assert (noon.ground.home / "codes" / "bob.txt").read_text().strip() in before[0]
     post(noon)
     assert channel.titles == ["alice has forgotten your PIN"]
+    assert noon.ground.rows("SELECT body FROM outbox") == [("",)], "its code is kept no longer"
 
 
 def test_asking_again_writes_no_second_letter(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from taskfabric.domain.errors import NeedsHuman, NotAuthenticated, Refused
 from taskfabric.domain.principal import Via
-from taskfabric.ports.fabric import Fabric
+from taskfabric.ports.fabric import Fabric, Verb
 from taskfabric.ports.sessions import Signed
 from taskfabric.services import verbs
 from taskfabric.services.sessions import SignIn
 from taskfabric.wiring import SYSTEM
-from tests.contract.acts import claim, only_here, refused, submit
-from tests.contract.approving import PIN, asked, asks, at_the_door, stands, with_pin
+from tests.contract.acts import HOUR, NOON, claim, only_here, refused, submit
+from tests.contract.approving import PIN, approve, asked, asks, at_the_door, stands, with_pin
 from tests.contract.household import Household
 
 pytestmark = only_here
@@ -35,8 +37,7 @@ def signed(noon: Household, door: SignIn) -> Signed:
 
 
 def link(home: Household, name: str = "alice") -> str:
-    secret, _ = home.hallway.sessions.link_for(home.people[name], SYSTEM)
-    return secret
+    return home.hallway.sessions.link_of_the_house(home.people[name], SYSTEM)
 
 
 def via_of(door: SignIn, signed: Signed) -> Via:
@@ -161,6 +162,75 @@ def test_a_lost_pin_is_forgotten_by_another_who_decides_and_opens_nothing_old(no
     again = noon.with_token(reset["token"])
     again.call(verbs.Answer(task=task.id, note="ask once more"))
     assert asks(kimi, claim(kimi, task))["state"] == "pending"
+
+
+def code_of(home: Household, name: str) -> str:
+    """What whoever keeps the server reads."""
+    return (home.ground.home / "codes" / f"{name}.txt").read_text().strip()
+
+
+def test_who_reset_somebody_can_do_nothing_in_his_name_that_counts(noon: Household, alice: Fabric) -> None:
+    with_pin(noon, "bob")
+    reset = at_the_door(noon).call(verbs.ResetUser(name="bob", forget_pin=True))
+    as_bob, kimi = noon.with_token(reset["token"]), noon.fabric_as("kimi")
+    task = submit(as_bob, to="kimi")
+    approval = asks(kimi, claim(kimi, task))
+    assert refused(as_bob, verbs.Comment(task=approval["task"], text="/approve")) == "decision"
+    with pytest.raises(NeedsHuman):
+        approve(as_bob, approval)
+    with pytest.raises(NeedsHuman) as told:
+        as_bob.call(verbs.SetPin(pin=PIN))
+    assert told.value.facts["rule"] == "pin-code"
+    assert refused(as_bob, verbs.SetPin(pin=PIN, code="guessed")) == "pin-code"
+    assert refused(as_bob, verbs.Vacation(until=NOON + HOUR, to="alice")) == "pin-code"
+    assert refused(as_bob, verbs.Delegate(task=approval["task"], to="alice")) == "pin-code"
+    needs_him: list[Verb[Any]] = [verbs.AddChannel(address="ntfys://93.184.215.14/x"), verbs.CreateToken(name="bob")]
+    for verb in needs_him:
+        with pytest.raises(NeedsHuman):
+            as_bob.call(verb)
+    link = at_the_door(noon).call(verbs.SignInLink(name="bob"))["secret"]
+    assert via_of(noon.hallway.sessions, noon.hallway.sessions.by_link(link, "Firefox")) is Via.LOCAL
+    assert stands(kimi, approval) == "pending"
+
+
+def test_the_code_of_his_letter_makes_him_himself_again(noon: Household, alice: Fabric) -> None:
+    with_pin(noon, "bob")
+    reset = at_the_door(noon).call(verbs.ResetUser(name="bob", forget_pin=True))
+    assert reset["code_kept"] == "codes/bob.txt in the home of the server"
+    assert code_of(noon, "bob") not in str(reset)
+    bob = noon.with_token(reset["token"])
+    assert bob.call(verbs.Me())["pin_code"]
+    bob.call(verbs.SetPin(pin=PIN, code=code_of(noon, "bob")))
+    assert (bob.call(verbs.Me())["pin"], bob.call(verbs.Me())["pin_code"]) == (True, False)
+    assert not (noon.ground.home / "codes" / "bob.txt").exists()
+    kimi = noon.fabric_as("kimi")
+    approval = asks(kimi, claim(kimi, submit(bob, to="kimi")))
+    assert approve(bob, approval, pin=PIN)["state"] == "approved"
+
+
+def test_a_reset_of_who_has_no_pin_takes_the_code_too_and_withdraws_nothing(noon: Household, kimi: Fabric) -> None:
+    approval = asks(kimi, claim(kimi, submit(noon.fabric_as("bob"), to="kimi")))
+    token_of(noon, "bob")
+    reset = at_the_door(noon).call(verbs.ResetUser(name="bob"))
+    with pytest.raises(NeedsHuman):
+        noon.with_token(reset["token"]).call(verbs.SetPin(pin=PIN))
+    assert stands(kimi, approval) == "pending"
+
+
+def test_a_reset_that_leaves_the_pin_asks_for_no_code(noon: Household) -> None:
+    with_pin(noon, "bob")
+    reset = at_the_door(noon).call(verbs.ResetUser(name="bob"))
+    assert reset["code_kept"] is None
+    bob = noon.with_token(reset["token"])
+    assert bob.call(verbs.SetPin(pin="135791", old=PIN))["set"]
+
+
+def test_the_first_token_of_a_new_person_decides_nothing_in_a_comment(noon: Household, kimi: Fabric) -> None:
+    carol = noon.with_token(at_the_door(noon).call(verbs.AddUser(name="carol"))["token"])
+    approval = asks(kimi, claim(kimi, submit(carol, to="kimi")))
+    assert refused(carol, verbs.Comment(task=approval["task"], text="/approve")) == "decision"
+    carol.call(verbs.SetPin(pin=PIN))
+    assert approve(carol, approval, pin=PIN)["state"] == "approved"
 
 
 @pytest.mark.parametrize("name", ["alice", "kimi"])

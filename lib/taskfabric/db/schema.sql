@@ -1394,6 +1394,7 @@ CREATE TABLE public.users (
     pin_locked_until timestamp with time zone,
     date_creation timestamp with time zone DEFAULT public.fabric_now() NOT NULL,
     removed boolean DEFAULT false NOT NULL,
+    pin_code bytea,
     CONSTRAINT users_check CHECK (((kind = 'human'::text) = (trust = 3))),
     CONSTRAINT users_concurrency_check CHECK ((concurrency > 0)),
     CONSTRAINT users_kind_check CHECK ((kind = ANY (ARRAY['human'::text, 'agent'::text, 'service'::text]))),

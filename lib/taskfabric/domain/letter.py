@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from taskfabric.domain.times import iso
 
 NOTIFY: Final = "notify"  # the tag of a task whose end is told to whom it was made for; people set it as well
+CODED: Final = "pin-forgotten"  # the reason of a letter whose words are kept no longer than until it is sent
 FIRST_REST: Final = timedelta(minutes=1)
 LONGEST_REST: Final = timedelta(hours=1)
 TRIES: Final = 24  # at these rests about twenty hours

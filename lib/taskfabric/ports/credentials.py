@@ -116,11 +116,14 @@ class Credentials(Protocol):
     def revoke_token(self, credential_id: int, stamp: Stamp) -> bool: ...
     def revoke_all(self, principal_id: int, stamp: Stamp) -> int: ...
     def tokens(self, principal_id: int | None) -> list[Credential]: ...
-    def set_pin(self, principal_id: int, pin: str, stamp: Stamp) -> None:
-        """Stored with scrypt."""
+    def set_pin(self, principal_id: int, pin: str, stamp: Stamp, code: str = "") -> None:
+        """Stored with scrypt. Raises Refused while a code is needed and this is not it; afterwards none is."""
 
-    def forget_pin(self, principal_id: int, stamp: Stamp) -> None:
-        """There is no PIN any more, and no lock."""
+    def forget_pin(self, principal_id: int, stamp: Stamp) -> str:
+        """There is no PIN any more, and no lock; the next one is set with the code that is returned."""
+
+    def needs_code(self, principal_id: int) -> bool:
+        """Whether the next PIN takes the code of a reset."""
 
     def check_pin(self, principal_id: int, pin: str) -> bool:
         """True for the right PIN. Five wrong ones lock it for 15 minutes: then raises Refused, also for the right."""

@@ -78,6 +78,8 @@ class Humans:
         """He is away, or back; what waits for him meanwhile may be decided by whom he names, and is marked so."""
         policy.need_human(caller, "taking a vacation", "vacation")
         policy.need_unlimited(caller, "taking a vacation")
+        if verb.to is not None:
+            policy.refuse_reset(self._desk, caller, "letting somebody else decide")
         me, now = caller.principal, self._desk.board.now()
         if verb.off and (verb.until is not None or verb.to is not None):
             raise BadInput("away and back at once", next="give --until, or --off", field="off")
@@ -134,6 +136,7 @@ class Humans:
             "quiet": None if quiet is None else {"begin": f"{quiet.begin:%H:%M}", "end": f"{quiet.end:%H:%M}"},
             "away": self.shown(me) if me.is_human else None,
             "pin": self._desk.credentials.has_pin(me.id),
+            "pin_code": self._desk.credentials.needs_code(me.id),
             "may_decide": caller.may_decide,
             "letters": me.is_human and self._notices.reachable(me),
         }

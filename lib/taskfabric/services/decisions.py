@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from taskfabric.domain.letter import CODED
 from taskfabric.domain.principal import Caller
 from taskfabric.ports.fabric import Verb
 from taskfabric.services import approval_verbs, inbox_verbs
@@ -41,15 +42,18 @@ class Decisions:
         self._delegation = Delegation(desk, self._asking, notices)
         self.verdicts: Final = Verdicts(desk, self._asking, self._levels, self._grants)
 
-    def withdraw(self, person_id: int, by: str) -> int:
-        """Nothing pending is his to decide any more, and a letter tells him so at once; how much that was."""
-        withdrawn = self._asking.withdraw_all(person_id)
+    def let_go(self, person_id: int, by: str, code: str, withdraw: bool) -> int:
+        """His account was reset by another: a letter tells him so at once, with the code for his new PIN. With
+        ``withdraw`` nothing pending is his to decide any more; how much that was."""
+        withdrawn = self._asking.withdraw_all(person_id) if withdraw else 0
+        what = "has forgotten your PIN" if withdraw else "has reset your account"
         words = (
-            f"{by} has forgotten your PIN: your sessions and tokens have ended, and {withdrawn} approvals that waited"
-            " for you are withdrawn. Who has your new token may set a PIN. If you did not ask for this, ask another"
+            f"{by} {what}: your sessions and tokens have ended, and {withdrawn} approvals that waited for you are"
+            f" withdrawn. The new token decides nothing until you set a PIN (`fabric pin set --code`, or the settings"
+            f" page) with this code: {code}\nNobody else has it by letter. If you did not ask for this, ask another"
             " administrator to disable your account."
         )
-        self._notices.write([person_id], f"{by} has forgotten your PIN", words, "pin-forgotten", None, now=True)
+        self._notices.write([person_id], f"{by} {what}", words, CODED, None, now=True)
         return withdrawn
 
     def take_back(self) -> int:

@@ -33,6 +33,7 @@ class Delegation:
         """An approval may be decided by the other as well, and that is marked; work moves to his inbox."""
         policy.need_human(caller, "delegating", "delegate")
         policy.need_unlimited(caller, "delegating")
+        policy.refuse_reset(self._desk, caller, "delegating")
         self.take_back()
         other = self._desk.person(verb.to)
         if other is None or not other.is_human:

@@ -17,6 +17,7 @@ from taskfabric.ports.approvals import Approvals
 from taskfabric.ports.away import Away
 from taskfabric.ports.board import Board
 from taskfabric.ports.cards import Cards
+from taskfabric.ports.codes import Codes
 from taskfabric.ports.credentials import Credentials
 from taskfabric.ports.dossier import Dossiers
 from taskfabric.ports.faces import Faces
@@ -95,6 +96,7 @@ class InboxPorts:
     approvals: Approvals
     away: Away
     sessions: Sessions
+    codes: Codes
     policy: Callable[[], tuple[str, str]]  # the text of policy.toml as it now is, and where it stands
     shipped_policy: Callable[[], str]
 

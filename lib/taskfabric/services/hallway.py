@@ -104,7 +104,7 @@ class Hallway:
         self.cards: Final = Cards(self._desk, Submitting(self._desk))
         self.annex: Final = CardAnnex(self._desk)
         self.following: Final = Following(self._desk)
-        self.household: Final = Household(self._desk, Roster(self._desk, self._decisions.withdraw))
+        self.household: Final = Household(self._desk, Roster(self._desk, self._decisions.let_go))
         self._answers: dict[type[Verb[Any]], Callable[[Caller, Any], Any]] = {}
         self._answers.update(self._decisions.answers())
         self._taking(draining)
@@ -168,7 +168,7 @@ class Hallway:
         on(verbs.Download, reading.download)
 
     def _people(self) -> None:
-        on, roster, tokens = self._on, Roster(self._desk, self._decisions.withdraw), Tokens(self._desk)
+        on, roster, tokens = self._on, Roster(self._desk, self._decisions.let_go), Tokens(self._desk)
         deciding = Deciding(self._desk, self._decisions.verdicts.comment, self._decisions.take_back)
         on(verbs.Answer, deciding.answer)
         on(verbs.Verify, deciding.verify)

@@ -91,8 +91,9 @@ class DisableUser(Verb[dict[str, Any]]):
 
 
 class ResetUser(Verb[dict[str, Any]]):
-    """Revoke all tokens of an account, end its sessions, and make one new token. ``forget_pin``: of another human whose
-    PIN is lost, that one, too; what he could decide is withdrawn, so that nobody decides it by the new token."""
+    """Revoke all tokens of an account, end its sessions, and make one new token, which decides nothing. ``forget_pin``:
+    of another human whose PIN is lost, that one, too; what he could decide is withdrawn. The next PIN takes a code that
+    he has by letter, or from whoever keeps the server (``code_kept``)."""
 
     method: ClassVar[str] = "fabric.user.reset"
     result = plain()
@@ -145,13 +146,14 @@ class RunToken(Verb[dict[str, Any]]):
 
 
 class SetPin(Verb[dict[str, Any]]):
-    """Set the caller's PIN. Changing one needs the old one."""
+    """Set the caller's PIN. Changing one needs the old one; after a reset by somebody else, the code of that."""
 
     method: ClassVar[str] = "fabric.pin.set"
     result = plain()
 
     pin: Text = Field(repr=False)
     old: Text | None = Field(default=None, repr=False)
+    code: Text | None = Field(default=None, repr=False)
 
 
 class Doctor(Verb[list[Check]]):

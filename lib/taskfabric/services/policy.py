@@ -84,9 +84,21 @@ def need_decision(desk: Desk, caller: Caller, pin: str | None, what: str) -> Non
 
 def need_pin(desk: Desk, caller: Caller, pin: str | None, what: str) -> None:
     """As ``need_decision``, except for a person who has no PIN yet: without one the first people could not be made."""
-    if pin is None and caller.principal.is_human and not desk.credentials.has_pin(caller.principal.id):
+    me = caller.principal
+    if pin is None and me.is_human and not desk.credentials.has_pin(me.id) and not desk.credentials.needs_code(me.id):
         return
     need_decision(desk, caller, pin, what)
+
+
+def refuse_reset(desk: Desk, caller: Caller, what: str) -> None:
+    """Raises Refused while somebody else's reset is the only thing that this caller has to show: until his own new
+    PIN, it may be that other who calls."""
+    if not caller.may_decide and desk.credentials.needs_code(caller.principal.id):
+        raise Refused(
+            f"{what} waits until you have a PIN again: somebody else has reset your account",
+            next="`fabric pin set --code`, with the code of your letter",
+            rule="pin-code",
+        )
 
 
 def need_unlimited(caller: Caller, what: str) -> None:

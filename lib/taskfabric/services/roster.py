@@ -21,15 +21,16 @@ _PIN_LENGTH: Final = range(6, 65)
 class Roster:
     """The verbs about accounts."""
 
-    def __init__(self, desk: Desk, withdraw: Callable[[int, str], int]) -> None:
+    def __init__(self, desk: Desk, let_go: Callable[[int, str, str, bool], int]) -> None:
         self._desk = desk
-        self._withdraw = withdraw  # what this person could decide, told to him with who did it; how much it was
+        self._let_go = let_go  # tells a person who reset him, with his code; what of his was withdrawn
 
     def add_user(self, caller: Caller, verb: verbs.AddUser) -> dict[str, Any]:
         """A human with an inbox of his name, who works in the default pool; the answer holds his first token."""
         self._may_add(caller, verb)
         made = self._made(caller, verb)
-        token, _ = self._desk.credentials.create_token(made.id, name="first", via=Via.TOKEN, stamp=caller.stamp())
+        # Whoever adds him has seen it: it decides nothing. One of his own takes his PIN.
+        token, _ = self._desk.credentials.create_token(made.id, name="first", via=Via.LOCAL, stamp=caller.stamp())
         return {"name": made.name, "token": token, "inbox": made.name}
 
     def enrolled(self, caller: Caller, verb: verbs.AddUser) -> Principal:
@@ -87,7 +88,8 @@ class Roster:
     def reset_user(self, caller: Caller, verb: verbs.ResetUser) -> dict[str, Any]:
         """All tokens of the account are revoked, its sessions end, and there is one new token, in the answer.
 
-        Who holds that may set the first PIN after a forgotten one: so nothing is left that it could decide."""
+        Whoever asked for it has seen that token, so a human's decides nothing; and unless his PIN is left to him, the
+        next one takes a code which goes past the one who asked."""
         policy.need_human(caller, "resetting an account", "admin")
         policy.need_unlimited(caller, "resetting an account")
         target = self._account(caller, verb.name)
@@ -102,16 +104,21 @@ class Roster:
             policy.need_decision(self._desk, caller, verb.pin, f"a new token for {target.name}")
         else:
             policy.need_pin(self._desk, caller, verb.pin, f"a new token for {target.name}")
+        other = target.is_human and target.id != me.id
+        lived_in = bool(self._desk.credentials.tokens(target.id) or self._desk.inbox.sessions.of(target.id))
         # The machine's own credential is replaced by its like: it still may not decide.
-        via = Via.LOCAL if target.id == me.id and caller.via is Via.LOCAL else Via.TOKEN
+        via = Via.LOCAL if other or (caller.via is Via.LOCAL and target.id == me.id) else Via.TOKEN
         revoked = self._desk.credentials.revoke_all(target.id, caller.stamp())
         self._desk.inbox.sessions.end_all(target.id, caller.stamp())
-        withdrawn = 0
-        if verb.forget_pin:  # in this order: a reset that broke off is repeated as a whole
-            withdrawn = self._withdraw(target.id, me.name)
-            self._desk.credentials.forget_pin(target.id, caller.stamp())
+        withdrawn, kept = 0, None
+        if other and (verb.forget_pin or (lived_in and not self._desk.credentials.has_pin(target.id))):
+            # A reset that broke off is repeated as a whole; each has its own code.
+            code = self._desk.credentials.forget_pin(target.id, caller.stamp())
+            kept = self._desk.inbox.codes.keep(target.name, code)
+            withdrawn = self._let_go(target.id, me.name, code, verb.forget_pin)
         token, made = self._desk.credentials.create_token(target.id, name="reset", via=via, stamp=caller.stamp())
-        return {"name": target.name, "revoked": revoked, "withdrawn": withdrawn, "token": token, "id": made.id}
+        return {"name": target.name, "revoked": revoked, "withdrawn": withdrawn, "token": token, "id": made.id,
+                "code_kept": kept}  # fmt: skip
 
     def _account(self, caller: Caller, name: str) -> Principal:
         """The account, if the caller may manage it: an administrator any, everybody himself and his own agents."""
@@ -137,7 +144,14 @@ class Roster:
                 raise NeedsHuman("changing a PIN needs the old one", next="give it as well", rule="pin")
             if not credentials.check_pin(me.id, verb.old):
                 raise Refused("that is not your old PIN", next="after five wrong ones it is locked", rule="pin")
-        credentials.set_pin(me.id, verb.pin, caller.stamp())
+        elif verb.code is None and credentials.needs_code(me.id):
+            raise NeedsHuman(
+                "somebody else has reset your account: a new PIN takes the code of your letter",
+                next=f"`fabric pin set --code`; whoever keeps the server finds it in codes/{me.name}.txt, too",
+                rule="pin-code",
+            )
+        credentials.set_pin(me.id, verb.pin, caller.stamp(), verb.code or "")
+        self._desk.inbox.codes.drop(me.name)
         return {"name": me.name, "set": True}
 
 

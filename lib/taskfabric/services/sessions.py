@@ -1,7 +1,8 @@
 """Signing in with a browser.
 
 A token proves who it is, not that a person sits there: such a session may do all but decide, until the PIN is given. So
-does a sign-in link of one who has a PIN, unless he made it himself by a decision; who has none yet is proven by it."""
+does a sign-in link that somebody else made. One that he made himself by a decision proves him; and so does the link of
+whoever starts the server, while he has no PIN and nobody has reset him."""
 
 from __future__ import annotations
 
@@ -82,12 +83,15 @@ class SignIn:
         if admitted is not None:
             self._desk.inbox.sessions.end(admitted.session.id, admitted.caller.stamp())
 
-    def link_for(self, person: Principal, stamp: Stamp, *, proven: bool = False) -> tuple[str, datetime]:
-        """A secret that signs this human's browser in, once; and until when.
-
-        Who has a PIN proves himself with it: a link that somebody else made decides nothing in his name."""
-        proven = proven or not self._desk.credentials.has_pin(person.id)
+    def link_for(self, person: Principal, stamp: Stamp, *, proven: bool) -> tuple[str, datetime]:
+        """A secret that signs this human's browser in, once; and until when."""
         return self._desk.inbox.sessions.make_link(person.id, proven=proven, stamp=stamp)
+
+    def link_of_the_house(self, person: Principal, stamp: Stamp) -> str:
+        """Such a secret for whoever starts the server. Who has a PIN, or had one, proves himself."""
+        credentials = self._desk.credentials
+        proven = not credentials.has_pin(person.id) and not credentials.needs_code(person.id)
+        return self.link_for(person, stamp, proven=proven)[0]
 
     # -- the verbs -----------------------------------------------------------------------------------
 

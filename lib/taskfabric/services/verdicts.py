@@ -113,7 +113,7 @@ class Verdicts:
         how = f"`fabric {match[1]} {approval.gate_id}`, or the browser"
         if caller.via is Via.LOCAL:
             raise Refused(
-                "the credential of this machine decides nothing, in comments neither",
+                "a machine's credential, or one that somebody else made for you, decides nothing, in comments neither",
                 next=f"use {how}",
                 rule="decision",
             )

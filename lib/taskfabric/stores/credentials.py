@@ -318,32 +318,47 @@ class PostgresCredentials:
 
     # -- PINs ----------------------------------------------------------------------------------------
 
-    def set_pin(self, principal_id: int, pin: str, stamp: Stamp) -> None:
+    def set_pin(self, principal_id: int, pin: str, stamp: Stamp, code: str = "") -> None:
         """Stored with scrypt; a lock is lifted."""
         hashed = pins.hashed(pin)
         with self._database.transaction() as conn:
             was = one(
-                conn, "SELECT username, pin_hash IS NULL AS first FROM users WHERE id = %s FOR UPDATE", (principal_id,)
+                conn,
+                "SELECT username, pin_hash IS NULL AS first, pin_code FROM users WHERE id = %s FOR UPDATE",
+                (principal_id,),
             )
             if was is None:
                 raise not_found("user")
+            if was["pin_code"] is not None and bytes(was["pin_code"]) != _digest(code):
+                raise Refused(
+                    "that is not the code of your reset", next="have the account reset again", rule="pin-code"
+                )
             conn.execute(
-                "UPDATE users SET pin_hash = %s, pin_failures = 0, pin_locked_until = NULL WHERE id = %s",
+                "UPDATE users SET pin_hash = %s, pin_failures = 0, pin_locked_until = NULL, pin_code = NULL"
+                " WHERE id = %s",
                 (hashed, principal_id),
             )
             facts = {"name": was["username"], "principal": principal_id, "first": was["first"]}
             journal(conn, "pin-set", stamp, facts)
 
-    def forget_pin(self, principal_id: int, stamp: Stamp) -> None:
+    def forget_pin(self, principal_id: int, stamp: Stamp) -> str:
         """A lock goes with it."""
+        code = secrets.token_urlsafe(16)
         with self._database.transaction() as conn:
             done = conn.execute(
-                "UPDATE users SET pin_hash = NULL, pin_failures = 0, pin_locked_until = NULL WHERE id = %s",
-                (principal_id,),
+                "UPDATE users SET pin_hash = NULL, pin_failures = 0, pin_locked_until = NULL, pin_code = %s"
+                " WHERE id = %s",
+                (_digest(code), principal_id),
             )
             if not done.rowcount:
                 raise not_found("user")
             journal(conn, "pin-forgotten", stamp, {"principal": principal_id})
+        return code
+
+    def needs_code(self, principal_id: int) -> bool:
+        with self._database.connection() as conn:
+            row = one(conn, "SELECT pin_code IS NOT NULL AS needed FROM users WHERE id = %s", (principal_id,))
+        return row is not None and bool(row["needed"])
 
     def check_pin(self, principal_id: int, pin: str) -> bool:
         """True for the right PIN. Five wrong ones lock it for 15 minutes: then raises Refused, also for the right."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from taskfabric.db.pool import Connection, Database
 from taskfabric.domain.journal import Cursor
-from taskfabric.domain.letter import NOTIFY, Happening, Letter, LetterState, NewLetter
+from taskfabric.domain.letter import CODED, NOTIFY, Happening, Letter, LetterState, NewLetter
 
 # Never past the oldest running transaction: what it writes would stand in front of the cursor afterwards.
 _NEW: Final = """
@@ -94,8 +94,8 @@ class OutboxStore:
         with self._db.connection() as conn:
             conn.execute(
                 "UPDATE outbox SET state = 'sent', sent = fabric_now(), error = '', taken = '{}',"
-                " attempts = attempts + 1 WHERE id = %s",
-                (letter_id,),
+                " attempts = attempts + 1, body = CASE WHEN reason = %s THEN '' ELSE body END WHERE id = %s",
+                (CODED, letter_id),
             )
 
     def failed(self, letter_id: int, error: str, again: datetime | None, taken: Sequence[str]) -> None:

@@ -37,8 +37,7 @@ def sign_in_link(house: House, name: str) -> str:
     person = house.credentials.principal(name)
     if person is None or not person.is_human or not person.active:
         raise BadInput(f"there is no human called {name[:63]!r} here", next="`fabric user list` shows who is")
-    secret, _ = house.hallway.sessions.link_for(person, SYSTEM)
-    return secret
+    return house.hallway.sessions.link_of_the_house(person, SYSTEM)
 
 
 def sync_cards(house: House) -> dict[str, str]:

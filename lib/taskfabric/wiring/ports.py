@@ -32,6 +32,7 @@ from taskfabric.stores.approvals import PostgresApprovals
 from taskfabric.stores.away import PostgresAway
 from taskfabric.stores.cards import CardFolder
 from taskfabric.stores.channels import PostgresChannels
+from taskfabric.stores.codes import CodeFiles
 from taskfabric.stores.credentials import PostgresCredentials
 from taskfabric.stores.egress import WebEgress
 from taskfabric.stores.followers import FollowerStore
@@ -135,6 +136,7 @@ def inbox(database: Database, home: Path) -> InboxPorts:
         approvals=PostgresApprovals(database),
         away=PostgresAway(database),
         sessions=PostgresSessions(database),
+        codes=CodeFiles(home / "codes"),
         policy=lambda: _house_file(home, "policy.toml"),
         shipped_policy=lambda: assets.read_text("config/policy.toml"),
     )

@@ -224,6 +224,8 @@ def _reset_user(ctx: Context, args: argparse.Namespace) -> int:
     said = f"All tokens of {one_line(args.name)} are revoked."
     if args.forget_pin:
         said = f"{said} The PIN is forgotten, {shape['withdrawn']} approvals are withdrawn."
+    if shape["code_kept"]:
+        said = f"{said} A new PIN takes the code of the letter, or of {one_line(shape['code_kept'])}."
     if kept.get("token") == ctx.where.token and kept.get("user") == shape["name"]:
         # The local credential has reset itself: without its successor this machine would lock itself out.
         from taskfabric.surfaces.cli.start import write_private

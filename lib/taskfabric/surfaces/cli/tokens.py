@@ -61,14 +61,16 @@ def _list_tokens(ctx: Context, args: argparse.Namespace) -> int:
 
 def _add_pin(parser: Parser) -> None:
     parser.add_argument("--change", action="store_true", help="there is one already: asks for it first")
+    parser.add_argument("--code", action="store_true", help="somebody reset your account: asks for your letter's code")
 
 
 def _set_pin(ctx: Context, args: argparse.Namespace) -> int:
     old = secret("present PIN") if args.change else None
+    code = secret("code") if args.code else None
     new = secret("new PIN")
     if sys.stdin.isatty() and secret("new PIN again") != new:
         raise BadInput("the two are not the same", next="try again")
-    return document(ctx, ctx.ask("pin.set", pin=new, old=old), "the PIN is set")
+    return document(ctx, ctx.ask("pin.set", pin=new, old=old, code=code), "the PIN is set")
 
 
 def _add_config(parser: Parser) -> None:
@@ -127,7 +129,7 @@ COMMANDS: Final = (
         help="Set your PIN: it proves that a person decides, not a program that has your token.",
         add=_add_pin,
         run=_set_pin,
-        examples=("fabric pin set", "fabric pin set --change"),
+        examples=("fabric pin set", "fabric pin set --change", "fabric pin set --code"),
     ),
     Command(
         name="config show",

@@ -15,7 +15,7 @@ from taskfabric.surfaces.fabric_rpc.protocol import INVALID_PARAMS, Params, Prot
 V = TypeVar("V", bound=Verb[Any])
 
 _SHOWN: Final = 40  # characters of a wrong value
-_SECRET: Final = frozenset({"pin", "old", "token", "data", "password", "address"})
+_SECRET: Final = frozenset({"pin", "old", "token", "data", "password", "address", "code"})
 _SENTENCES: Final = {
     "missing": "is missing",
     "string_type": "is a text",

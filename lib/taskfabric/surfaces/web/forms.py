@@ -171,7 +171,7 @@ ACTS: Final[Mapping[str, Act]] = {
         clears={"zone": ("zone", ""), "quiet_begin": ("no_quiet", True), "quiet_end": ("no_quiet", True)},
         said="Saved.",
     ),
-    "pin": Act(verb=house_verbs.SetPin, fields={"pin": text, "old": text}, said="The PIN is set."),
+    "pin": Act(verb=house_verbs.SetPin, fields={"pin": text, "old": text, "code": text}, said="The PIN is set."),
     "session-revoke": Act(verb=inbox_verbs.RevokeSession, fields={"id": whole}, said="That browser is signed out."),
     "session-link": Act(verb=inbox_verbs.SignInLink, fields={"name": text, **_PIN}, said="Made.", shows=True),
     "channel-add": Act(verb=inbox_verbs.AddChannel, fields={"address": text, **_PIN}, said="Letters go there, too."),
