@@ -121,6 +121,25 @@ bodies = st.one_of(
 )
 
 
+words = st.sampled_from(["a", "x:y", "%2F", "%00", "%ff", "..", "tasks", "a" * 300])
+paths = st.one_of(
+    st.sampled_from(["message:send", "tasks", "extendedAgentCard", "message:stream", "tasks/", "nope", "tasks/a/b"]),
+    words.map(lambda word: f"tasks/{word}"),
+    words.map(lambda word: f"tasks/{word}:cancel"),
+    words.map(lambda word: f"tasks/{word}/pushNotificationConfigs"),
+    st.tuples(words, words).map(lambda two: f"tasks/{two[0]}/pushNotificationConfigs/{two[1]}"),
+)
+queries = st.lists(
+    st.tuples(st.sampled_from(["pageSize", "status", "historyLength", "tenant", "a", "pageToken", "%zz"]), words),
+    max_size=3,
+).map(lambda pairs: "&".join("=".join(pair) for pair in pairs))
+json_bodies = st.one_of(
+    some_params.map(lambda body: json.dumps(body).encode()),
+    anything.map(lambda body: json.dumps(body).encode()),
+    bodies,
+)
+
+
 @pytest.fixture(scope="module")
 def agents(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
     with server.database() as database, exchange(database.dsn, tmp_path_factory.mktemp("home")) as made:
@@ -157,3 +176,28 @@ def test_no_body_brings_the_server_to_say_more_than_the_protocol(agents: Exchang
         fuzz()
     assert agents.rows() <= made  # a key may lead two calls to one task
     assert "result" in agents.post({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"pageSize": 100}}).json
+
+
+def test_no_path_query_or_body_over_http_and_json_does_either(agents: Exchange) -> None:
+    agents.clean()
+    made = 0
+    given_headers = {**HEADERS, "Authorization": f"Bearer {agents.served.tokens['alice']}"}
+    with closing(http.client.HTTPConnection("127.0.0.1", agents.served.port, timeout=30)) as line:
+
+        @settings(max_examples=MANY, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        @given(verb=st.sampled_from(["POST", "GET", "DELETE", "PUT"]), path=paths, query=queries, body=json_bodies)
+        def fuzz(verb: str, path: str, query: str, body: bytes) -> None:
+            nonlocal made
+            line.request(verb, f"/agents/helper/{path}?{query}", body, given_headers)
+            answer = line.getresponse()
+            status, said = answer.status, answer.read()
+            assert status in (200, 400, 404, 405, 503), (status, said)
+            assert not any(word in said for word in WORDS), said
+            if status != 200:
+                json.loads(said)
+            elif path.startswith("message:"):
+                made += 1
+
+        fuzz()
+    assert agents.rows() <= made
+    assert agents.speak("HTTP+JSON", "ListTasks", {"pageSize": 100}).status == 200
