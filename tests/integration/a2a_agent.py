@@ -89,6 +89,13 @@ async def _ask(agent: Agent, updater: TaskUpdater, text: str) -> None:
     await updater.requires_input(_said(updater, "Which of the two?"))
 
 
+async def _ponder(agent: Agent, updater: TaskUpdater, text: str) -> None:
+    await updater.start_work(_said(updater, "at it"))
+    while not agent.hold.is_set():
+        await asyncio.sleep(0.02)
+    await updater.requires_input(_said(updater, "And which then?"))
+
+
 async def _auth(agent: Agent, updater: TaskUpdater, text: str) -> None:
     await updater.requires_auth(_said(updater, "Sign in at the bank."))
 
@@ -116,6 +123,7 @@ _ACTS: Any = {
     "files": _files,
     "needs-auth": _auth,
     "question": _ask,
+    "ponder": _ponder,
     "hold": _hold,
     "fail": _fail,
     "refuse": _refuse,

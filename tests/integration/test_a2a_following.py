@@ -112,6 +112,14 @@ def test_a_reader_goes_on_where_it_was_cut_off(agents: Exchange) -> None:
     assert got[0][0] == number + 1
 
 
+def test_a_reader_who_has_it_all_is_told_so_and_holds_no_stream(agents: Exchange) -> None:
+    with agents.stream("SendStreamingMessage", {"message": message("hello")}) as events:
+        got = list(events)
+    task_id, last = got[0][1]["task"]["id"], got[-1][0]
+    for seen in (last, last + 5):
+        assert agents.code("SubscribeToTask", {"id": task_id}, **{"Last-Event-ID": str(seen)}) == -32004
+
+
 def test_a_subscriber_sees_the_task_and_its_end(agents: Exchange) -> None:
     task = agents.send("wait", at_once=True)
     with agents.stream("SubscribeToTask", {"id": task["id"]}) as events:

@@ -134,6 +134,20 @@ def test_ten_configs_and_no_more(agents: Exchange) -> None:
     assert len({one["id"] for one in listed(agents, task)} - {task}) == 10
 
 
+def test_an_answer_whose_address_is_one_too_many_answers_nothing(agents: Exchange) -> None:
+    """All of the call or nothing: the question is still open."""
+    task = agents.send("ask why?")["id"]
+    for _ in range(10):
+        create(agents, task)
+    params = {
+        "message": message("because", taskId=task),
+        "configuration": {"taskPushNotificationConfig": {"url": "https://example.com/hook"}},
+    }
+    assert agents.code("SendMessage", params) == -32602
+    assert agents.state(task) == "INPUT_REQUIRED"
+    assert len(agents.gate.begun) == 1
+
+
 def test_two_configs_without_an_id_are_two(agents: Exchange) -> None:
     """a2a-python #1237, PR #1236; a2a-js PR #543."""
     task = agents.send("hello")["id"]

@@ -289,6 +289,36 @@ def test_an_address_is_judged_again_when_it_is_called(house: House) -> None:
     assert heard.requests == []
 
 
+def test_who_registers_with_his_message_hears_what_a_quick_worker_told_before(house: House) -> None:
+    """Of the events, those after the ones that the message itself was answered with; each once."""
+    task = a_task(house)
+    happens(house, task, 1, 2, 3)
+    with heard_at() as heard:
+        house.push.create(task, ALICE, {"id": "one", "url": heard.url}, after=1)
+        happens(house, task, 4)
+        house.push.create(task, ALICE, {"id": "one", "url": heard.url}, after=1)
+        drained(house)
+        assert told(heard) == ["S2", "S3", "S4"]
+
+
+def test_who_is_switched_off_is_told_nothing_more(house: House) -> None:
+    """SEC-AUTH-004: not at his own address, either."""
+    with house.database.connection() as conn:
+        row = conn.execute(
+            "INSERT INTO users (username, kind, trust) VALUES ('carol', 'human', 3) RETURNING id"
+        ).fetchone()
+    assert row is not None
+    task = a_task(house, row[0])
+    with heard_at() as heard:
+        house.push.create(task, row[0], {"url": heard.url})
+        happens(house, task, 1)
+        with house.database.connection() as conn:
+            conn.execute("UPDATE users SET is_active = false WHERE id = %s", (row[0],))
+        assert drained(house) == 0
+        happens(house, task, 2)
+        assert (told(heard), rows(house, "SELECT * FROM push_outbox")) == ([], [])
+
+
 def test_a_config_that_is_deleted_is_told_nothing_more(house: House) -> None:
     task = a_task(house)
     with heard_at() as heard:

@@ -151,6 +151,24 @@ def test_the_answer_to_its_question_reaches_the_same_remote_task(agent: Agent, t
     assert len(set(agent.keys)) == 2
 
 
+@pytest.mark.parametrize("message", [None, {"parts": [{"text": "ponder it"}]}])
+def test_an_answer_answers_one_question_however_often_the_worker_is_started(
+    agent: Agent, tmp_path: Path, message: dict[str, Any] | None
+) -> None:
+    """What was said to the first question is not said again to a second one that nobody here has seen yet."""
+    assert isinstance(run(job(agent, tmp_path, "question"), tmp_path).outcome, Waiting)
+    said = (line("claimed", 3, number=1), line("question", number=2), line("answer", text="ponder it", number=3))
+    again = replace(job(agent, tmp_path, "question", epoch=4, thread=said), message=message)
+    agent.begun.clear()
+    assert run(again, tmp_path, lambda: DRAINED if agent.begun.is_set() else None).outcome == Failed(
+        error=f"it was ended: {DRAINED}"
+    )
+    agent.hold.set()
+    later = replace(again, thread=(*said, line("claimed", 4, number=4)), fence=replace(again.fence, epoch=5))
+    assert run(later, tmp_path).outcome == Waiting(question="And which then?")
+    assert [text.splitlines()[-1] for text in agent.asked[1:]] == ["ponder it"]
+
+
 def test_without_an_answer_the_question_stays(agent: Agent, tmp_path: Path) -> None:
     run(job(agent, tmp_path, "question"), tmp_path)
     again = run(job(agent, tmp_path, "question", epoch=4, thread=(line("claimed", 3), line("question", 3))), tmp_path)

@@ -32,6 +32,7 @@ def to(*addresses: str) -> WebEgress:
         "http://[64:ff9b::7f00:1]/",
         "http://[2002:7f00:1::]/",
         "http://[fe80::1]/",
+        "http://[fec0::1]/",
         "http://[fd00::1]/",
         "http://10.0.0.1/",
         "http://100.64.0.1/",

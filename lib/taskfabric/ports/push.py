@@ -39,6 +39,7 @@ class Delivery:
     config: PushConfig
     n: int  # of the event
     attempts: int  # failed so far
+    owner_active: bool  # who is switched off hears nothing more
     secrets: Secrets | None  # None: they cannot be read any more
     body: Shape
 
@@ -53,8 +54,9 @@ class PushConfigs(Protocol):
     def check(self, config: Shape) -> None:
         """It could be created, as far as can be known now. Raises BadInput."""
 
-    def create(self, a2a_id: str, owner_id: int, config: Shape) -> dict[str, Any]:
-        """It is kept, under its id or a new one; what happens from now on is told there. Raises BadInput."""
+    def create(self, a2a_id: str, owner_id: int, config: Shape, *, after: int | None = None) -> dict[str, Any]:
+        """It is kept, under its id or a new one; what happens from now on is told there, or what has happened after
+        this event. Raises BadInput."""
 
     def get(self, a2a_id: str, owner_id: int, config_id: str) -> dict[str, Any] | None: ...
     def list(self, a2a_id: str, owner_id: int) -> list[dict[str, Any]]:
@@ -67,8 +69,9 @@ class PushConfigs(Protocol):
 class PushStore(Protocol):
     """Raises ``Unavailable`` while the store cannot be reached."""
 
-    def put(self, config: PushConfig, secrets: Secrets, most: int) -> bool:
-        """The config is kept, in the place of one of its id. False, and nothing: the task has ``most`` already."""
+    def put(self, config: PushConfig, secrets: Secrets, most: int, after: int | None = None) -> bool:
+        """The config is kept, in the place of one of its id, and hears what happened ``after`` this event. False, and
+        nothing: the task has ``most`` already."""
 
     def find(self, a2a_id: str, owner_id: int) -> list[PushConfig]:
         """By creation."""

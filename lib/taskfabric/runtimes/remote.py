@@ -190,9 +190,10 @@ class _Errand:
             return False
         if self.view.state not in SETTLED:
             return True
-        answer = self._answer()
+        answer, last = self._answer(record)
         if not answer:
             return False
+        self._keep(replace(record, answered=last))
         key = f"{record.key}+{self.job.fence.epoch}"
         message = {
             "messageId": key,
@@ -211,18 +212,20 @@ class _Errand:
             return [dict(part) for part in self.job.message.get("parts", ())]
         return [{"text": prompt.compose(self.job, budget=_BUDGET)}]
 
-    def _answer(self) -> list[dict[str, Any]]:
-        """What was said since the question was asked; [] for nothing yet."""
-        if self.job.message is not None:
-            return self._parts()
+    def _answer(self, record: Record) -> tuple[list[dict[str, Any]], int]:
+        """What was said since the question was asked and went there in no run before, and its last line; [] for nothing
+        yet."""
         said: list[Entry] = []
         for entry in self.job.thread:
             if entry.kind == LineKind.QUESTION.value:
                 said = []
-            elif entry.kind in ("", LineKind.ANSWER.value):
+            elif entry.kind in ("", LineKind.ANSWER.value) and entry.text.strip() and entry.id > record.answered:
                 said.append(entry)
-        words = "\n\n".join(entry.text.strip() for entry in said if entry.text.strip())
-        return [{"text": words}] if words else []
+        if not said:
+            return [], 0
+        if self.job.message is not None:
+            return self._parts(), said[-1].id
+        return [{"text": "\n\n".join(entry.text.strip() for entry in said)}], said[-1].id
 
     # ---------------------------------------------------------------- listening
 

@@ -46,6 +46,7 @@ class Record:
     message: Mapping[str, Any]  # as it was sent
     remote: str = ""  # the other side's name for it; "" = not known to have arrived
     context: str = ""
+    answered: int = 0  # the last line of the thread that went there as an answer
 
 
 class Records:

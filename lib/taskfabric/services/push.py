@@ -43,9 +43,9 @@ class Push:
     def check(self, config: Shape) -> None:
         self._read(config, "", 0)
 
-    def create(self, a2a_id: str, owner_id: int, config: Shape) -> dict[str, Any]:
+    def create(self, a2a_id: str, owner_id: int, config: Shape, *, after: int | None = None) -> dict[str, Any]:
         made, secrets = self._read(config, a2a_id, owner_id)
-        if not self._store.put(made, secrets, self._most):
+        if not self._store.put(made, secrets, self._most, after):
             raise BadInput(
                 f"a task has at most {self._most} push configs", next="delete one that is not needed", field="id"
             )
@@ -132,6 +132,9 @@ class PushDelivery:
 
     def tell(self, delivery: Delivery) -> bool:
         """One attempt; whether it arrived. Raises Unavailable while the store is away: then it is told again."""
+        if not delivery.owner_active:
+            self._given_up(delivery, "its owner is switched off")
+            return False
         try:
             status = self._post(delivery)
         except FabricError as error:

@@ -188,6 +188,7 @@ def _is_public(address: Address) -> bool:
         or address.is_loopback
         or address.is_link_local
         or address.is_unspecified
+        or (isinstance(address, ipaddress.IPv6Address) and address.is_site_local)
     )
 
 

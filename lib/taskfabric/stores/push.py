@@ -23,6 +23,11 @@ INSERT INTO push_configs (a2a_id, owner_id, id, url, scheme, sealed, has_token, 
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (a2a_id, owner_id, id) DO UPDATE SET url = excluded.url, scheme = excluded.scheme, sealed = excluded.sealed,
        has_token = excluded.has_token, has_credentials = excluded.has_credentials, given_up = NULL
+RETURNING number
+"""
+_MISSED: Final = """
+INSERT INTO push_outbox (config, n)
+SELECT %s, n FROM a2a_events WHERE a2a_id = %s AND n > %s AND kind <> 'message' ON CONFLICT DO NOTHING
 """
 # Only the first of each address: the others wait for it, and rest with it. Who takes the first puts off all of them.
 _DUE: Final = f"""
@@ -34,7 +39,8 @@ WITH head AS (
 kept AS (
     UPDATE push_outbox o SET due = fabric_now() + interval '1 minute' FROM head h WHERE o.config = h.config
     RETURNING o.config, o.n, o.attempts)
-SELECT c.number, {_CONFIG}, c.sealed, k.n, k.attempts, e.body
+SELECT c.number, {_CONFIG}, c.sealed, k.n, k.attempts, e.body,
+       NOT EXISTS (SELECT FROM users u WHERE u.id = c.owner_id AND NOT u.is_active)
   FROM head h JOIN kept k ON k.config = h.config AND k.n = h.n
   JOIN push_configs c ON c.number = h.config
   JOIN a2a_events e ON e.a2a_id = c.a2a_id AND e.n = h.n
@@ -59,7 +65,7 @@ class PushRows:
         self._db = database
         self._vault = vault
 
-    def put(self, config: PushConfig, secrets: Secrets, most: int) -> bool:
+    def put(self, config: PushConfig, secrets: Secrets, most: int, after: int | None = None) -> bool:
         sealed = self._sealed(config, secrets)
 
         def work(conn: Connection) -> bool:
@@ -69,7 +75,7 @@ class PushRows:
             assert row is not None
             if row[0] >= most:
                 return False
-            conn.execute(
+            made = conn.execute(
                 _PUT,
                 (
                     config.a2a_id,
@@ -81,7 +87,10 @@ class PushRows:
                     config.has_token,
                     config.has_credentials,
                 ),
-            )
+            ).fetchone()
+            assert made is not None
+            if after is not None:  # the task's row is locked: no event is on its way meanwhile
+                conn.execute(_MISSED, (made[0], config.a2a_id, after))
             return True
 
         return self._db.retrying(work)
@@ -126,13 +135,15 @@ class PushRows:
         return self._vault.seal(text.encode(), _bond(config))
 
     def _delivery(self, row: tuple[Any, ...]) -> Delivery:
-        number, *face, sealed, n, attempts, body = row
+        number, *face, sealed, n, attempts, body, active = row
         config = _config(tuple(face))
         secrets: Secrets | None = Secrets()
         if sealed is not None:
             opened = self._vault.open(bytes(sealed), _bond(config))
             secrets = None if opened is None else Secrets(**json.loads(opened))
-        return Delivery(number=number, config=config, n=n, attempts=attempts, secrets=secrets, body=body)
+        return Delivery(
+            number=number, config=config, n=n, attempts=attempts, owner_active=active, secrets=secrets, body=body
+        )
 
 
 def _bond(config: PushConfig) -> str:

@@ -312,11 +312,16 @@ class Endpoint:
 
     def _start(self, visit: Visit, message: Mapping[str, Any], key: str | None, push: dict[str, Any] | None) -> Started:
         """In a thread. What is wrong with the push config is found before anything is done."""
-        if push is not None:
+        owner = visit.caller.principal.id
+        if push is not None and message.get("taskId"):
+            goes_on = self._a2a.find(visit.caller, visit.agent, str(message["taskId"]))
+            self._operations.pushing().create(goes_on.id, owner, push)
+        elif push is not None:
             self._operations.pushing().check(push)
         started = self._a2a.send(visit.caller, visit.agent, message, key)
-        if push is not None and (started.created or message.get("taskId")):
-            self._operations.pushing().create(started.seen.id, visit.caller.principal.id, push)
+        if push is not None and started.created:
+            # A worker may have been quicker: what it has told already is told there as well.
+            self._operations.pushing().create(started.seen.id, owner, push, after=started.seen.seq)
         return started
 
     def _check_modes(self, call: wire.Call) -> None:
@@ -365,7 +370,7 @@ class Endpoint:
             raise sdk.UnsupportedOperationError("This agent does not stream")
         seen = await self._pool.run(lambda: self._a2a.find(visit.caller, visit.agent, call.params.id))
         after = headers.last_event(scope)
-        if seen.state in TERMINAL and after is None:
+        if seen.state in TERMINAL and (after is None or after >= seen.seq):
             raise sdk.UnsupportedOperationError("That task has ended")
         await self._streams.serve(call.id, let_in, visit, seen, after, receive, send, sending=False)
 

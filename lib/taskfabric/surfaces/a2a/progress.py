@@ -7,10 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import orjson
+
 from taskfabric.services import a2a_text
 
 _GATHER: Final = 0.25  # seconds between two pieces of text on a stream
 _KEPT: Final = 1 << 20  # characters of text that are streamed; the result has all
+
+_LARGEST: Final = 8 << 20  # bytes of a run's own artifacts that are told while it goes; more comes with the result
+_MOST: Final = 10_000  # of them
 
 Update = Mapping[str, Any]
 
@@ -36,6 +41,9 @@ class Streaming:
         self._length = 0
         self._told = float("-inf")
         self._whole = False  # the run makes artifacts itself
+        self._artifacts = 0
+        self._bytes = 0  # of them
+        self._cut = False  # some were left out
         self.moved = now()  # when the run last gave a sign
 
     def chunk(self, text: str, *, stream: str = "out") -> None:
@@ -54,7 +62,11 @@ class Streaming:
         with self._lock:
             self._flush()
             self._whole = True
-            self._write(_own(update), a2a_text.words_of(update))
+            self._artifacts += 1
+            self._bytes += len(orjson.dumps(update))
+            self._cut = self._cut or self._artifacts > _MOST or self._bytes > _LARGEST
+            if not self._cut:
+                self._write(_own(update), a2a_text.words_of(update))
 
     def touch(self) -> None:
         """Something moved."""
@@ -68,6 +80,9 @@ class Streaming:
     def finish(self, note: str | None) -> None:
         """What was streamed is complete; where it is not the result's text, that takes its place."""
         with self._lock:
+            if self._cut and note is not None:
+                self._tell([{"artifact": _text(note), "append": False, "lastChunk": True}])
+                return
             if not self._said and (not self._waiting or note is not None):
                 return  # nobody has seen a piece: the result tells it in one
             self._flush()

@@ -143,8 +143,8 @@ class Renewing:
             sent = time.monotonic()
             try:
                 answers = self._board.renew([held.fence for held in ours], None, stamp)
-            except Unavailable as error:
-                log.warning("renewal failed leases=%d reason=%s", len(ours), error.message)
+            except Exception as error:  # whatever it is: this thread goes on, and tries again
+                log.warning("renewal failed leases=%d", len(ours), exc_info=not isinstance(error, Unavailable))
                 for held in ours:
                     held.due = time.monotonic() + min(held.length / 12, 10.0)
                     if time.monotonic() >= held.trusted_until:

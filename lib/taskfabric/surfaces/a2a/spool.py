@@ -75,7 +75,10 @@ class Spool:
                 self._offer(json.loads(path.read_text()))
             except Unavailable:
                 return False
-            except (FabricError, ValueError, KeyError, OSError) as error:
+            except FabricError as error:
                 log.warning("spooled result given up file=%s reason=%s", path.name, error)
+            except Exception:  # it stays there for whoever looks at the log
+                log.exception("spooled result cannot be told file=%s", path.name)
+                path.rename(path.with_suffix(".broken"))
             path.unlink(missing_ok=True)
         return True

@@ -87,7 +87,7 @@ class Streams:
                 except Unavailable:
                     told = []  # it goes on when the board is back
                 except FabricError as error:
-                    await _write(send, b"event: error\ndata: " + orjson.dumps(error.to_json()) + b"\n\n")
+                    await _write(send, b"event: error\ndata: " + orjson.dumps(error.to_json()) + b"\n\n", more=False)
                     return
                 block, over = self._block(id_, told, sending=sending)
                 last = told[-1].n if told else last
