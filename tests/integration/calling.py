@@ -18,7 +18,7 @@ import orjson
 from taskfabric.domain.card import AgentCard
 from taskfabric.domain.outcome import Declined, Done, Failed, Parked, Waiting
 from taskfabric.ports.runtime import Job, Progress, Result
-from tests.integration.hiring import employ, until
+from tests.integration.hiring import employ, hired, until
 from tests.integration.serving import Reply, Served, serving
 
 PATIENCE: Final = 20.0  # seconds before a test gives up
@@ -209,12 +209,14 @@ class Exchange:
         return int(found[0])
 
     @contextlib.contextmanager
-    def stream(self, method: str, params: object, *, name: str = "alice", **headers: str) -> Iterator[Iterator[Any]]:
+    def stream(
+        self, method: str, params: object, *, name: str = "alice", agent: str = "helper", **headers: str
+    ) -> Iterator[Iterator[Any]]:
         """The events of a stream, each as (id, result); the connection is cut at the end of the block."""
         conn = http.client.HTTPConnection("127.0.0.1", self.served.port, timeout=PATIENCE)
         given = {**HEADERS, "Authorization": f"Bearer {self.served.tokens[name]}", **headers}
         try:
-            conn.request("POST", "/agents/helper", json.dumps(shape(method, params)), given)
+            conn.request("POST", f"/agents/{agent}", json.dumps(shape(method, params)), given)
             answer = conn.getresponse()
             assert answer.headers["content-type"].startswith("text/event-stream"), answer.read()
             yield _events(answer)
@@ -282,6 +284,23 @@ def exchange(
             yield Exchange(served=served, gate=gate, home=home)
     finally:
         gate.open.set()
+
+
+def idle_but_gone(agents: Exchange, home: Path) -> None:
+    """The worker of ``coder`` says that it is idle, and no longer comes for anything."""
+
+    def seen() -> bool:
+        agents.served.app.state.gateway.forget()
+        with agents.served.house.database.connection() as conn:
+            return conn.execute("SELECT 1 FROM worker_reports WHERE state = 'idle'").fetchone() is not None
+
+    with hired(agents.served, "coder", home, poll=20.0) as one:
+        until(seen, what="the worker is known")
+        one.worker.drain()
+        one.thread.join(20)
+    with agents.served.house.database.connection() as conn:
+        conn.execute("UPDATE worker_reports SET state = 'idle', seen = fabric_now()")
+    agents.served.app.state.gateway.forget()
 
 
 def hire(served: Served, home: Path, name: str, **more: object) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -140,6 +142,42 @@ def test_a_stream_ends_when_its_agent_asks_but_a_subscriber_waits_on(agents: Exc
     assert states == ["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]
 
 
+@pytest.mark.parametrize(("order", "state"), [("hello", "COMPLETED"), ("ask why?", "INPUT_REQUIRED")])
+def test_a_send_that_is_repeated_when_all_is_told_ends_its_stream(agents: Exchange, order: str, state: str) -> None:
+    said = {"message": message(order, metadata={"idempotencyKey": "k-1"})}
+    with agents.stream("SendStreamingMessage", said) as events:
+        list(events)
+    with agents.stream("SendStreamingMessage", said) as events:
+        [(_, only)] = events
+    assert only["task"]["status"]["state"] == f"TASK_STATE_{state}"
+
+
+def test_a_message_that_was_answered_is_streamed_again_under_its_key(agents: Exchange) -> None:
+    said = {"message": message("message hello", metadata={"idempotencyKey": "k-1"})}
+    heard = []
+    for _ in range(2):
+        with agents.stream("SendStreamingMessage", said) as events:
+            heard.append([body["message"]["parts"] for _, body in events if "message" in body])
+    assert heard == [[[{"text": "hello"}]]] * 2
+
+
+@pytest.mark.parametrize("last", ["LAST", "999"])
+def test_a_reader_who_has_heard_all_of_a_task_that_has_ended_is_let_go(agents: Exchange, last: str) -> None:
+    task = agents.send("hello")
+    with agents.stream("SubscribeToTask", {"id": task["id"]}, **{"Last-Event-ID": "1"}) as events:
+        numbers = [number for number, _ in events]
+    heard = str(numbers[-1]) if last == "LAST" else last
+    with agents.stream("SubscribeToTask", {"id": task["id"]}, **{"Last-Event-ID": heard}) as events:
+        assert list(events) == []
+
+
+def test_a_page_token_that_is_made_up_is_refused(agents: Exchange) -> None:
+    places: list[object] = [["2026-12-01T06:35:56+00:00", "x\0y"], ["2026-12-01", "x"], [1, 2], {}]
+    for place in places:
+        token = base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+        assert agents.code("ListTasks", {"pageToken": token}) == -32602
+
+
 def test_streams_of_one_principal_are_bounded(database: TestDatabase, tmp_path: Path) -> None:
     with exchange(database.dsn, tmp_path, a2a__streams=1) as agents:
         task = agents.send("wait", at_once=True)
@@ -147,6 +185,8 @@ def test_streams_of_one_principal_are_bounded(database: TestDatabase, tmp_path: 
             next(events)
             answer = agents.post(shape("SubscribeToTask", {"id": task["id"]}))
             assert answer.status == 503
+            answer = agents.post(shape("SendStreamingMessage", {"message": message("hello")}))
+            assert (answer.status, agents.rows()) == (503, 1)  # and its message has begun nothing
         with_room = until(
             lambda: agents.post(shape("GetTask", {"id": task["id"]})).status == 200, what="other calls go on"
         )

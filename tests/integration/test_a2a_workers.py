@@ -10,7 +10,7 @@ import pytest
 
 from taskfabric.services import verbs
 from taskfabric.testing import TestDatabase
-from tests.integration.calling import Exchange, exchange, message, shape
+from tests.integration.calling import Exchange, exchange, idle_but_gone, message, shape
 from tests.integration.hiring import employ, hired, until
 
 
@@ -39,12 +39,7 @@ def test_without_a_worker_there_is_503_and_nothing_waits(agents: Exchange) -> No
 
 
 def test_a_worker_that_does_not_come_in_time_is_503_and_the_row_is_closed(agents: Exchange, tmp_path: Path) -> None:
-    with hired(agents.served, "coder", tmp_path, poll=20.0) as one:
-        until(lambda: _seen(agents), what="the worker is known")
-        one.worker.drain()
-        one.thread.join(20)
-    with agents.served.house.database.connection() as conn:
-        conn.execute("UPDATE worker_reports SET state = 'idle', seen = fabric_now()")
+    idle_but_gone(agents, tmp_path)
     answer = agents.post(shape("SendMessage", {"message": message("hello")}), agent="coder")
     assert answer.status == 503
     listed = agents.call("ListTasks", {}, agent="coder")["tasks"]
@@ -82,6 +77,37 @@ def test_the_sdks_own_client_talks_to_an_agent(agents: Exchange) -> None:
     assert kinds[0] == "task"
     assert kinds[-1] == "status_update"
     assert state == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_what_nobody_waits_for_is_rejected_all_the_same_if_no_worker_comes(
+    database: TestDatabase, tmp_path: Path, streams: bool
+) -> None:
+    with exchange(database.dsn, tmp_path, a2a__pickup="100ms") as agents:
+        employ(agents.served, tmp_path, "coder", "echo")
+        idle_but_gone(agents, tmp_path)
+        if streams:
+            with agents.stream("SendStreamingMessage", {"message": message("hello")}, agent="coder") as events:
+                assert [b["statusUpdate"]["status"]["state"] for _, b in events if "statusUpdate" in b] == [
+                    "TASK_STATE_REJECTED"
+                ]
+        else:
+            task = agents.send("hello", agent="coder", at_once=True)
+            assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
+            agents.becomes(task["id"], "REJECTED", agent="coder")
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_where_all_places_are_taken_nothing_is_begun(agents: Exchange, tmp_path: Path, at_once: bool) -> None:
+    idle_but_gone(agents, tmp_path)
+    employ(agents.served, tmp_path, "coder", "echo", concurrency=1)
+    agents.send("first", agent="coder", at_once=True, metadata={"fabric/queue": True})
+    assert agents.served.fabric("coder").call(verbs.Claim())
+    params = {"message": message("hello"), "configuration": {"returnImmediately": at_once}}
+    answer = agents.post(shape("SendMessage", params), agent="coder")
+    assert answer.status == 503
+    assert "retry-after" in answer.headers
+    assert agents.rows() == 1
 
 
 def _seen(agents: Exchange) -> bool:

@@ -71,6 +71,26 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a task that asks is told. ``key`` stands for it among all that its sender sends, ``body_hash`` for what it
+    says: sent again, it is no second answer."""
+
+    text: str
+    message: Mapping[str, Any]  # with its taskId and contextId
+    files: tuple[NewFile, ...] = ()
+    key: str | None = None
+    body_hash: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Whose leases are counted before something is left for them, and how many they may be."""
+
+    holder: Stamp
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """Which tasks to list: the newest state first; ``before`` is the place to go on from."""
 
@@ -91,22 +111,19 @@ class A2ABoard(Protocol):
         With a key that was used before: the task of then, without a lease. Raises Refused (``rule=concurrency``: all
         places are taken; or the rules of a submit), KeyConflict."""
 
-    def queue(self, new: NewTask, stamp: Stamp, limits: Limits, opening: Opening) -> Started:
-        """The row stands in Ready (or Backlog) for whoever works there; its events are told."""
+    def queue(self, new: NewTask, stamp: Stamp, limits: Limits, opening: Opening, places: Places | None) -> Started:
+        """The row stands in Ready (or Backlog) for whoever works there; its events are told. Raises Refused
+        (``rule=concurrency``) where all of these places are taken, and what a submit raises."""
 
     def proceed(
-        self,
-        seen: Seen,
-        text: str,
-        message: Mapping[str, Any],
-        files: Sequence[NewFile],
-        stamp: Stamp,
-        holder: Stamp | None,
-        want: Want | None,
+        self, seen: Seen, answer: Answer, stamp: Stamp, holder: Stamp | None, want: Want | None
     ) -> Claimed | None:
-        """The open question is answered by this message, its files are attached. With a holder the row goes straight to
-        its lease; without, or when all its places are taken, it is ready, and None. Raises IllegalMove: it has no open
-        question."""
+        """The open question is answered, the files are attached. With a holder the row goes straight to its lease;
+        without, or when all its places are taken, it is ready, and None. An answer that was given before under its key
+        changes nothing, and None. Raises IllegalMove: it has no open question; KeyConflict."""
+
+    def answered(self, seen: Seen, answer: Answer, stamp: Stamp) -> bool:
+        """Whether the task was told just this before, under its key. Raises KeyConflict."""
 
     def tell(self, fence: Fence, a2a_id: str, updates: Sequence[Mapping[str, Any]]) -> int:
         """These artifact updates are told, in order, if the lease still stands; the number of the last event, 0 for a
@@ -119,7 +136,7 @@ class A2ABoard(Protocol):
         """The task as it is told after this finish of the run that has told nothing else since ``seen``."""
 
     def withdraw(self, task_id: int, stamp: Stamp, reason: str) -> bool:
-        """A row that nobody has begun is rejected; False if somebody has."""
+        """A row that nobody has begun is rejected, and its key free again; False if somebody has."""
 
     def waiting(self) -> list[Seen]:
         """What is ready and may be begun now, the first of each queue in the order in which they are taken."""

@@ -19,11 +19,11 @@ from typing import Any, Final
 
 from taskfabric.domain.availability import Availability
 from taskfabric.domain.card import AgentCard, CardKind, Cost
-from taskfabric.domain.errors import BadInput, IllegalMove, NotFound, Refused, Unavailable, not_found
+from taskfabric.domain.errors import BadInput, IllegalMove, KeyConflict, NotFound, Refused, Unavailable, not_found
 from taskfabric.domain.principal import Caller, Kind, Principal, Stamp, Via
 from taskfabric.domain.queue import Queue
 from taskfabric.domain.task import Claimed, Entry, NewTask, Task
-from taskfabric.ports.a2a import INTERRUPTED, TERMINAL, A2ABoard, Asked, Opening, Seen, Started, Told
+from taskfabric.ports.a2a import INTERRUPTED, TERMINAL, A2ABoard, Answer, Asked, Opening, Places, Seen, Started, Told
 from taskfabric.ports.board import NewFile, Want
 from taskfabric.services import a2a_text, policy, text, verbs
 from taskfabric.services.desk import Desk
@@ -169,33 +169,45 @@ class A2A:
 
         Raises Unavailable (``busy``: closed until an instant, or full), NotFound (a task that is not there or not the
         caller's), IllegalMove (a task that takes no message now), BadInput, KeyConflict, and what a submit raises."""
-        if message.get("taskId"):
-            return self._go_on(caller, agent, message)
-        return self._begin(caller, agent, message, key or key_of(message), a2a_id or str(uuid.uuid4()))
+        inside = key_of(message)
+        if key is not None and inside not in (None, key):
+            raise BadInput("the message and its header name two idempotency keys", field=_KEY, next="give one of them")
+        key = key or inside
+        try:
+            if message.get("taskId"):
+                return self._go_on(caller, agent, message, key)
+            return self._begin(caller, agent, message, key, a2a_id or str(uuid.uuid4()))
+        except KeyConflict:
+            raise KeyConflict(
+                f"the idempotency key {key!r} was used before for another message",
+                next="use another key, or send exactly the same message again",
+                field=_KEY,
+            ) from None
 
     def _begin(self, caller: Caller, agent: Agent, message: Mapping[str, Any], key: str | None, a2a_id: str) -> Started:
         patient = message.get("metadata", {}).get(_QUEUED) is True
         files = self._files(message)
         if not agent.open.open and not patient:
-            raise _busy(agent, agent.open.reason, agent.open.until)
+            # Which part closes it, and not its reason: that may be an error that somebody else's task has met.
+            shut = ", ".join(part.name for part in agent.open.parts if not part.open and not part.background)
+            raise _busy(agent, f"closed is {shut}" if shut else "it is closed", agent.open.until)
         related = self._related(caller, agent, message)
         new = self._new(caller, agent, message, key, priority=3 if not agent.direct and not patient else 0)
         opening = _opening(agent, message, a2a_id, related)
         if files:
             opening = replace(opening, files=self._kept(files))
         limits = self._desk.rules.limits
-        started: Started | None = None
-        if agent.direct and agent.open.open and new.hold is None:
-            try:
-                started = self._board.start(new, caller.stamp(), limits, opening, agent.stamp, agent.want)
-            except Refused as error:
-                if error.facts.get("rule") != "concurrency":
-                    raise
-                if not patient:
-                    raise _busy(agent, "all its places are taken", None) from None
-        if started is None:
-            started = self._board.queue(new, caller.stamp(), limits, opening)
-        return started
+        try:
+            if agent.direct and agent.open.open and new.hold is None:
+                return self._board.start(new, caller.stamp(), limits, opening, agent.stamp, agent.want)
+            places = None if patient or agent.direct else Places(holder=agent.stamp, most=agent.card.concurrency)
+            return self._board.queue(new, caller.stamp(), limits, opening, places)
+        except Refused as error:
+            if error.facts.get("rule") != "concurrency":
+                raise
+            if not patient:
+                raise _busy(agent, "all its places are taken", None) from None
+        return self._board.queue(new, caller.stamp(), limits, opening, None)
 
     def _files(self, message: Mapping[str, Any]) -> list[tuple[str, bytes]]:
         """The files in it. Raises BadInput: too many, or one is too large."""
@@ -230,7 +242,7 @@ class A2A:
             description=description,
             refs=links,
             priority=priority,
-            key=None if key is None else f"a2a/{agent.card.name}/{key}",
+            key=_named(agent, key),
         )
         new = self._submitting.prepared(caller, verb, agent.queue)
         if key is not None:
@@ -247,10 +259,18 @@ class A2A:
             raise BadInput("a task that it refers to is not known", field="referenceTaskIds") from None
         return tuple(sorted(set(found)))
 
-    def _go_on(self, caller: Caller, agent: Agent, message: Mapping[str, Any]) -> Started:
+    def _go_on(self, caller: Caller, agent: Agent, message: Mapping[str, Any], key: str | None) -> Started:
         seen = self.find(caller, agent, str(message["taskId"]))
         if message.get("contextId") not in (None, "", seen.context):
             raise BadInput("that task belongs to another context", field="contextId")
+        answer = Answer(
+            text=a2a_text.text_of(message),
+            message={**message, "contextId": seen.context},
+            key=_named(agent, key),
+            body_hash=a2a_text.hash_of(agent.card.name, message),
+        )
+        if key is not None and self._board.answered(seen, answer, caller.stamp()):
+            return Started(seen=seen, claimed=None, created=False)
         if seen.state not in INTERRUPTED:
             done = seen.state in TERMINAL
             raise IllegalMove(
@@ -258,17 +278,10 @@ class A2A:
                 next="begin a new task in its context" if done else "wait until it asks, or cancel it",
             )
         policy.refuse_in_run(caller, "answering a question")
-        files = self._kept(self._files(message))
-        whole = {**message, "contextId": seen.context}
+        answer = replace(answer, files=self._kept(self._files(message)))
         direct = agent.direct and agent.open.open
         claimed = self._board.proceed(
-            seen,
-            a2a_text.text_of(message),
-            whole,
-            files,
-            caller.stamp(),
-            agent.stamp if direct else None,
-            agent.want if direct else None,
+            seen, answer, caller.stamp(), agent.stamp if direct else None, agent.want if direct else None
         )
         return Started(seen=self.find(caller, agent, seen.id), claimed=claimed, created=False)
 
@@ -387,6 +400,11 @@ def _opening(agent: Agent, message: Mapping[str, Any], a2a_id: str, related: tup
     return Opening(id=a2a_id, context=context, agent_id=agent.principal.id, message=whole, related=related)
 
 
+def _named(agent: Agent, key: str | None) -> str | None:
+    """The key among all that its owner submits, through whatever door."""
+    return None if key is None else f"a2a/{agent.card.name}/{key}"
+
+
 def key_of(message: Mapping[str, Any]) -> str | None:
     key = message.get("metadata", {}).get(_KEY)
     if key is None:
@@ -416,7 +434,7 @@ def _files(message: Mapping[str, Any]) -> list[tuple[str, bytes]]:
 def _busy(agent: Agent, reason: str, until: datetime | None) -> Unavailable:
     soon = None if until is None else until.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return Unavailable(
-        f"{agent.card.name} takes no work now: {reason or 'it is closed'}",
+        f"{agent.card.name} takes no work now: {reason}",
         next=f'come again later, or send it with metadata {{"{_QUEUED}": true}} to have it wait in its queue',
         until=soon,
         busy=True,

@@ -23,11 +23,12 @@ from taskfabric.boards.native.settle import LET_GO
 from taskfabric.db.hot import Hot
 from taskfabric.db.pool import Database
 from taskfabric.domain.ancestry import Limits
+from taskfabric.domain.errors import KeyConflict, Refused
 from taskfabric.domain.lease import Fence
 from taskfabric.domain.principal import Kind, Stamp
 from taskfabric.domain.status import A2AState, ColumnRole, Status
 from taskfabric.domain.task import Claimed, NewTask, Task, new_task
-from taskfabric.ports.a2a import Asked, Opening, Seen, Started, Told
+from taskfabric.ports.a2a import Answer, Asked, Opening, Places, Seen, Started, Told
 from taskfabric.ports.board import NewFile, Want
 from taskfabric.ports.signal import Change, Signal
 
@@ -81,6 +82,8 @@ j AS (INSERT INTO journal (xid, task_id, seq, project_id, actor_id, kind, via, e
              jsonb_build_object('reason', %(reason)s::text) FROM c)
 SELECT CASE WHEN parent_id IS NOT NULL OR dependents > 0 THEN fabric_carry_end(id, 'ready') END FROM c
 """
+# Nothing came of it, so whoever sends it again means it: the key stands for nothing.
+_FREE_KEYS: Final = "DELETE FROM submissions WHERE submitter_id = %(me)s AND task_id = %(task)s"
 _FACES: Final = 100  # of a project that are remembered
 
 
@@ -229,7 +232,7 @@ class NativeA2A:
             kept = self._faces[project_id] = (layout, {})
         return kept[1]
 
-    def queue(self, new: NewTask, stamp: Stamp, limits: Limits, opening: Opening) -> Started:
+    def queue(self, new: NewTask, stamp: Stamp, limits: Limits, opening: Opening, places: Places | None) -> Started:
         notify = [new.project_id] if not new.backlog and self._signal.may_notify(new.project_id) else []
 
         def queueing(conn: Connection) -> Started:
@@ -238,6 +241,8 @@ class NativeA2A:
                 return Started(
                     seen=a2a_seen.of_task(conn, made.task.id, stamp.principal_id), claimed=None, created=False
                 )
+            if places is not None and claim.held(conn, places.holder) >= places.most:
+                raise Refused("all its places are taken", rule="concurrency")
             values = {"task": made.task.id, "agent": opening.agent_id, **_who(stamp, opening)}
             conn.execute(_OPEN, values)
             _connect(conn, made.task.id, opening, stamp)
@@ -252,26 +257,24 @@ class NativeA2A:
         return started
 
     def proceed(
-        self,
-        seen: Seen,
-        text: str,
-        message: Mapping[str, Any],
-        files: Sequence[NewFile],
-        stamp: Stamp,
-        holder: Stamp | None,
-        want: Want | None,
+        self, seen: Seen, answer: Answer, stamp: Stamp, holder: Stamp | None, want: Want | None
     ) -> Claimed | None:
         def proceeding(conn: Connection) -> Claimed | None:
+            if answer.key is not None and not submitting.take_key(
+                conn, answer.key, answer.body_hash, seen.task_id, stamp
+            ):
+                _same(conn, seen, answer, stamp)
+                return None
             conn.execute("SELECT set_config('fabric.a2a', 'on', true)")
-            judge.answer(conn, self._names, seen.task_id, text, stamp)
-            _attach(conn, seen.task_id, files, stamp)
+            judge.answer(conn, self._names, seen.task_id, answer.text, stamp)
+            _attach(conn, seen.task_id, answer.files, stamp)
             row = conn.execute(
                 "UPDATE a2a_tasks SET seq = seq + 1 WHERE id = %s AND current RETURNING seq", (seen.id,)
             ).fetchone()
             assert row is not None, "it has an open question, so it follows its row"
             conn.execute(
                 "INSERT INTO a2a_events (a2a_id, n, kind, body) VALUES (%s, %s, 'message', %s::jsonb)",
-                (seen.id, row[0], _json({"message": message})),
+                (seen.id, row[0], _json({"message": answer.message})),
             )
             if holder is None or want is None or (want.concurrency is not None and not claim.room(conn, want, holder)):
                 return None
@@ -281,6 +284,10 @@ class NativeA2A:
         self._board.expect(None if claimed is None else claimed.task.lease_until)
         self._signal.publish(Change(project_id=None if claimed else self._project(seen.task_id), task_id=seen.task_id))
         return claimed
+
+    def answered(self, seen: Seen, answer: Answer, stamp: Stamp) -> bool:
+        with self._db.connection() as conn:
+            return _same(conn, seen, answer, stamp)
 
     def _project(self, task_id: int) -> int | None:
         return self._board.places([task_id]).get(task_id)
@@ -316,6 +323,8 @@ class NativeA2A:
         values = {"task": task_id, "me": stamp.principal_id, "via": stamp.via.value, "reason": reason}
         with self._db.transaction() as conn:
             done = conn.execute(_WITHDRAW, values).fetchone() is not None
+            if done:
+                conn.execute(_FREE_KEYS, values)
         self._signal.publish(Change(task_id=task_id))
         return done
 
@@ -340,6 +349,19 @@ class NativeA2A:
     def ends(self, a2a_ids: Sequence[str]) -> dict[str, tuple[int, A2AState | None, bool]]:
         with self._db.connection() as conn:
             return a2a_seen.ends(conn, a2a_ids)
+
+
+def _same(conn: Connection, seen: Seen, answer: Answer, stamp: Stamp) -> bool:
+    """Whether the key stands for just this answer; False: for nothing yet. Raises KeyConflict."""
+    row = conn.execute(
+        "SELECT task_id, body_hash FROM submissions WHERE submitter_id = %s AND key = %s",
+        (stamp.principal_id, answer.key),
+    ).fetchone()
+    if row is None:
+        return False
+    if row != (seen.task_id, answer.body_hash):
+        raise KeyConflict(f"the key {answer.key!r} was used before for something else", key=answer.key)
+    return True
 
 
 def _connect(conn: Connection, task_id: int, opening: Opening, stamp: Stamp) -> None:

@@ -60,17 +60,22 @@ def _repeats(new: Sequence[NewTask]) -> dict[int, int]:
     return same
 
 
+def take_key(conn: Connection, key: str, body_hash: bytes | None, task_id: int, stamp: Stamp) -> bool:
+    """Whether this submitter's key is taken by this transaction; False: it was taken before. A concurrent call with
+    the key waits until this transaction has ended (G11)."""
+    taken = conn.execute(
+        "INSERT INTO submissions (submitter_id, key, body_hash, task_id) VALUES (%s, %s, %s, %s)"
+        " ON CONFLICT DO NOTHING",
+        (stamp.principal_id, key, body_hash, task_id),
+    )
+    return taken.rowcount == 1
+
+
 def by_key(conn: Connection, names: Names, item: NewTask, stamp: Stamp) -> Task | None:
     """The task that this submitter's key made before, or None: then the key is now taken by this transaction.
 
     A concurrent submit with the key makes this one wait until it has committed or rolled back (G11)."""
-    if item.key is None:
-        return None
-    taken = conn.execute(
-        "INSERT INTO submissions (submitter_id, key, body_hash, task_id) VALUES (%s, %s, %s, 0) ON CONFLICT DO NOTHING",
-        (stamp.principal_id, item.key, item.body_hash),
-    ).rowcount
-    if taken:
+    if item.key is None or take_key(conn, item.key, item.body_hash, 0, stamp):
         return None
     # Locked first and read by a statement of its own: a row that was waited for is joined with the task of before.
     mine = (stamp.principal_id, item.key)
@@ -80,7 +85,8 @@ def by_key(conn: Connection, names: Names, item: NewTask, stamp: Stamp) -> Task 
         " WHERE s.submitter_id = %s AND s.key = %s",
         mine,
     ).fetchone()
-    assert row is not None, "a key is never removed"
+    if row is None:  # given back meanwhile
+        return by_key(conn, names, item, stamp)
     gone = row[1] is None
     task = None if gone else task_of(conn, names, row[1:])
     if item.key_open and (task is None or task.status not in OPEN_STATUSES or task.status is Status.DONE):

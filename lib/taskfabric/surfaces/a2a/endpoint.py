@@ -11,7 +11,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from a2a.utils import errors as sdk
@@ -36,6 +35,7 @@ from taskfabric.surfaces.a2a import headers, rest, wire
 from taskfabric.surfaces.a2a.operations import Operations, Visit
 from taskfabric.surfaces.a2a.runs import Runs
 from taskfabric.surfaces.a2a.streams import Streams
+from taskfabric.surfaces.a2a.tickets import Ticket, consumed, settle, settled
 from taskfabric.surfaces.a2a.watch import Watch
 from taskfabric.surfaces.answers import (
     Header,
@@ -58,21 +58,6 @@ log = logging.getLogger(__name__)
 _SMALL: Final = 64 * 1024  # bytes that are read from somebody whose credential was not looked at yet
 _SENDING: Final = 60.0  # seconds that a client has to send its body
 _QUICK: Final = 0.25  # seconds for which a wait looks at nothing but the run's own end
-
-
-@dataclass(slots=True, kw_only=True)
-class _Ticket:
-    """What a sender waits for: that the task is there, and that its run in this server is over."""
-
-    begun: asyncio.Future[tuple[Visit, Started]]
-    wanted: bool  # somebody waits for that; else it is only noted, for a call of the loop costs as much as a statement
-    ended: asyncio.Future[Seen | None]  # None: somebody else works on it
-    noted: tuple[Visit, Started] | None = None
-
-    @property
-    def is_there(self) -> bool:
-        """Whether the task is there, or will never be."""
-        return self.noted is not None or self.begun.done()
 
 
 class Endpoint:
@@ -99,6 +84,7 @@ class Endpoint:
         self._operations = operations
         self._rules = rules
         self._modes = [mode.strip().lower() for mode in rules.input_modes.split(",")]
+        self._left: set[asyncio.Task[None]] = set()
         self._streams = Streams(a2a, pool=pool, watch=watch, most=rules.streams)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, *, name: str, url: str, below: str) -> None:
@@ -203,12 +189,29 @@ class Endpoint:
         if streams and not self._rules.streaming:
             await self._pool.run(let_in)
             raise sdk.UnsupportedOperationError("This agent does not stream")
+        if not streams:
+            await self._sent(call, who, let_in, key, receive, send)
+            return
+        visit = await self._pool.run(let_in)
+        with self._streams.place(visit.caller.principal.id):  # a stream too many begins nothing
+            await self._sent(call, who, let_in, key, receive, send)
+
+    async def _sent(
+        self,
+        call: wire.Call,
+        who: tuple[Presented, str],
+        let_in: Callable[[], Visit],
+        key: str | None,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        streams = call.method in wire.STREAMING
         wish = call.params.configuration
         ticket = self._begin(call, who, let_in, key, wanted=streams or wish.return_immediately)
         history = wish.history_length if wish.HasField("history_length") else None
         if not streams and not wish.return_immediately:
             # Most runs of this kind are short: then there is nothing else to look at.
-            await _ended(ticket.ended, _QUICK)
+            await settled(ticket.ended, _QUICK)
             if ticket.ended.done() and (quick := ticket.ended.result()) is not None and _over(quick):
                 await send_bytes(send, 200, wire.result(call.id, await self._shape(quick, history)))
                 return
@@ -224,9 +227,11 @@ class Endpoint:
                 return
         visit, started = ticket.noted or await ticket.begun
         if streams:
-            await self._streams.serve(call.id, let_in, visit, started.seen, 0, receive, send, sending=True)
+            self._leave(visit, started)
+            await self._streams.serve(call.id, let_in, started.seen, 0, receive, send, sending=True)
             return
         if wish.return_immediately:
+            self._leave(visit, started)
             seen = started.seen if started.created else await self._pool.run(lambda: self._a2a.again(started.seen))
         else:
             gone = asyncio.create_task(until_gone(receive))
@@ -235,6 +240,7 @@ class Endpoint:
             gone.cancel()
             if not ended.done():  # whoever hangs up does not stop the work
                 ended.cancel()
+                self._leave(visit, started)
                 return
             seen = ended.result()
         await send_bytes(send, 200, wire.result(call.id, await self._shape(seen, history)))
@@ -255,11 +261,11 @@ class Endpoint:
         key: str | None,
         *,
         wanted: bool,
-    ) -> _Ticket:
+    ) -> Ticket:
         loop = asyncio.get_running_loop()
-        ticket = _Ticket(begun=loop.create_future(), wanted=wanted, ended=loop.create_future())
+        ticket = Ticket(begun=loop.create_future(), wanted=wanted, ended=loop.create_future())
         for future in (ticket.begun, ticket.ended):
-            future.add_done_callback(_consumed)
+            future.add_done_callback(consumed)
         message = wire.said(call)
         inline = call.params.configuration.task_push_notification_config
         push = wire.shape(inline) if inline.url else None
@@ -275,19 +281,19 @@ class Endpoint:
                 def told(started: Started) -> None:
                     ticket.noted = (visit, started)
                     if ticket.wanted:
-                        _settle(loop, ticket.begun, ticket.noted)
+                        settle(loop, ticket.begun, ticket.noted)
 
                 got = self._runs.begin(visit.agent, start, told)
-                _settle(loop, ticket.ended, got if isinstance(got, Seen) else None)
+                settle(loop, ticket.ended, got if isinstance(got, Seen) else None)
             except BaseException as error:
                 if isinstance(error, Unavailable) and not wanted and ticket.noted is None and push is None:
                     alone = self._without_the_board(*who, message, key, error)
                     if alone is not None:
-                        _settle(loop, ticket.ended, alone)
+                        settle(loop, ticket.ended, alone)
                         return
                 fault = error if isinstance(error, FabricError | sdk.A2AError) else _incident(error, call.method)
-                _fail(loop, ticket.begun, fault)
-                _fail(loop, ticket.ended, fault)
+                settle(loop, ticket.begun, fault)
+                settle(loop, ticket.ended, fault)
 
         self._runs.crew.do(job)
         return ticket
@@ -335,20 +341,19 @@ class Endpoint:
             ):
                 raise sdk.ContentTypeNotSupportedError("A part is of a kind that this agent does not take")
 
-    async def _waited(self, visit: Visit, started: Started, ticket: _Ticket) -> Seen:
+    async def _waited(self, visit: Visit, started: Started, ticket: Ticket) -> Seen:
         """The task when it has ended or asks, or as it is when the wait is over."""
         deadline = time.monotonic() + self._rules.wait_cap.total_seconds()
-        direct = started.claimed is not None or visit.agent.direct or not started.created
-        pickup = deadline if direct else min(deadline, time.monotonic() + self._rules.pickup.total_seconds())
-        patient = _told_first(started).get("metadata", {}).get("fabric/queue") is True
+        reserved = _reserves(visit, started)
+        pickup = min(deadline, time.monotonic() + self._rules.pickup.total_seconds()) if reserved else deadline
         seen = started.seen
         with self._watch.looking(seen.id, seen.task_id, seen.seq) as lookout:
             while True:
                 seen = await self._pool.run(lambda: self._a2a.again(started.seen))
                 if _over(seen) or self._watch.stopped or time.monotonic() >= deadline:
                     return seen
-                waits = seen.state is A2AState.SUBMITTED and not patient
-                if waits and time.monotonic() >= pickup and not direct:
+                waits = reserved and seen.state is A2AState.SUBMITTED
+                if waits and time.monotonic() >= pickup:
                     if await self._pool.run(lambda: self._a2a.withdraw(visit.caller, visit.agent, started.seen)):
                         raise Unavailable(
                             f"{visit.agent.card.name} has no idle place",
@@ -359,6 +364,19 @@ class Endpoint:
                     pickup = deadline
                 lookout.seq = seen.seq
                 await lookout.news(max(0.01, (pickup if waits else deadline) - time.monotonic()))
+
+    def _leave(self, visit: Visit, started: Started) -> None:
+        """Nobody waits for its beginning: what no worker begins in time is rejected all the same."""
+
+        async def later() -> None:
+            await asyncio.sleep(self._rules.pickup.total_seconds())
+            with contextlib.suppress(FabricError):  # the board is away: then it waits for a worker
+                await self._pool.run(lambda: self._a2a.withdraw(visit.caller, visit.agent, started.seen))
+
+        if _reserves(visit, started):
+            task = asyncio.create_task(later())
+            self._left.add(task)
+            task.add_done_callback(self._left.discard)
 
     # -- streams -------------------------------------------------------------------------------------
 
@@ -372,7 +390,8 @@ class Endpoint:
         after = headers.last_event(scope)
         if seen.state in TERMINAL and (after is None or after >= seen.seq):
             raise sdk.UnsupportedOperationError("That task has ended")
-        await self._streams.serve(call.id, let_in, visit, seen, after, receive, send, sending=False)
+        with self._streams.place(visit.caller.principal.id):
+            await self._streams.serve(call.id, let_in, seen, after, receive, send, sending=False)
 
 
 # ---------------------------------------------------------------- helpers
@@ -387,9 +406,12 @@ def _has_file(body: Mapping[str, Any]) -> bool:
     return any("metadata" in part for part in body["artifactUpdate"]["artifact"].get("parts", ()))
 
 
-def _told_first(started: Started) -> Mapping[str, Any]:
+def _reserves(visit: Visit, started: Started) -> bool:
+    """Whether the row is only for an idle place of a worker, and not for a queue: its sender did not ask for that."""
+    if started.claimed is not None or visit.agent.direct or not started.created:
+        return False
     message: Mapping[str, Any] = next((t.body["message"] for t in started.seen.told if t.kind == "message"), {})
-    return message
+    return started.seen.state is A2AState.SUBMITTED and message.get("metadata", {}).get("fabric/queue") is not True
 
 
 def _incident(error: BaseException, method: str) -> sdk.A2AError:
@@ -426,45 +448,3 @@ def _seconds(error: Unavailable) -> int:
         return 5
     left = (datetime.fromisoformat(until) - datetime.now(UTC)).total_seconds()
     return max(1, min(86_400, round(left)))
-
-
-async def _ended(future: asyncio.Future[Any], timeout: float) -> None:
-    """Returns when it is done, or after so many seconds: ``asyncio.wait`` for one future, for a third of its cost."""
-    loop = asyncio.get_running_loop()
-    woken: asyncio.Future[None] = loop.create_future()
-    timer = loop.call_later(timeout, _set, woken, None)
-
-    def wake(_: object) -> None:
-        _set(woken, None)
-
-    future.add_done_callback(wake)
-    try:
-        await woken
-    finally:
-        timer.cancel()
-        future.remove_done_callback(wake)
-
-
-def _consumed(future: asyncio.Future[Any]) -> None:
-    """Whoever waited may be gone: then its error is nobody's."""
-    if not future.cancelled():
-        future.exception()
-
-
-def _set(future: asyncio.Future[Any], value: object) -> None:
-    if future.done():
-        return
-    if isinstance(value, Exception):
-        future.set_exception(value)
-    else:
-        future.set_result(value)
-
-
-def _settle(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], value: object) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended
-        loop.call_soon_threadsafe(_set, future, value)
-
-
-def _fail(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], error: Exception) -> None:
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(_set, future, error)

@@ -179,6 +179,6 @@ def _place(token: str) -> tuple[datetime, str]:
         moment = datetime.fromisoformat(at)
     except (ValueError, TypeError, binascii.Error):
         raise sdk.InvalidParamsError("pageToken is not one of ours") from None
-    if moment.tzinfo is None or not isinstance(a2a_id, str):
+    if moment.tzinfo is None or not isinstance(a2a_id, str) or not a2a_id.isprintable():
         raise sdk.InvalidParamsError("pageToken is not one of ours")
     return moment, a2a_id

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -43,7 +44,6 @@ class Streams:
         self,
         id_: wire.Id,
         let_in: Callable[[], Visit],
-        visit: Visit,
         seen: Seen,
         after: int | None,
         receive: Receive,
@@ -51,11 +51,7 @@ class Streams:
         *,
         sending: bool,
     ) -> None:
-        """Until the task has ended, for a sender also until it asks. Raises Unavailable beyond the bound."""
-        me = visit.caller.principal.id
-        if self._open[me] >= self._most:
-            raise Unavailable(f"{self._most} streams are open already", next="close one", busy=True)
-        self._open[me] += 1
+        """Until the task has ended, for a sender also until it asks. To be called within ``place``."""
         stream = asyncio.create_task(self._events(id_, let_in, seen, after, send, sending=sending))
         gone = asyncio.create_task(until_gone(receive))
         try:
@@ -67,6 +63,16 @@ class Streams:
         finally:
             stream.cancel()
             gone.cancel()
+
+    @contextlib.contextmanager
+    def place(self, me: int) -> Iterator[None]:
+        """One more stream of this principal. Raises Unavailable beyond the bound, so before anything is begun."""
+        if self._open[me] >= self._most:
+            raise Unavailable(f"{self._most} streams are open already", next="close one", busy=True, sent=False)
+        self._open[me] += 1
+        try:
+            yield
+        finally:
             self._open[me] -= 1
             if not self._open[me]:
                 del self._open[me]
@@ -79,8 +85,11 @@ class Streams:
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         with self._watch.looking(seen.id, seen.task_id, seen.seq) as lookout:
             last = seen.seq if after is None or sending else after
-            if after is None or sending:
+            if seen.state is None:  # it was answered with a message before: there is no task
+                last = 0
+            elif after is None or sending:
                 await _write(send, _event(id_, last, {"task": await self._pool.run(lambda: self._a2a.task(seen))}))
+            over = _over(seen.state, sending=sending)  # before it was looked at: then only what was told since is left
             while True:
                 try:
                     told = await self._pool.run(partial(self._news, let_in, seen.id, last))
@@ -89,12 +98,12 @@ class Streams:
                 except FabricError as error:
                     await _write(send, b"event: error\ndata: " + orjson.dumps(error.to_json()) + b"\n\n", more=False)
                     return
-                block, over = self._block(id_, told, sending=sending)
+                block, ended = self._block(id_, told, sending=sending)
                 last = told[-1].n if told else last
                 lookout.seq = last
                 if block:
                     await _write(send, block)
-                if over or self._watch.stopped:
+                if ended or (over and not told) or self._watch.stopped:
                     await _write(send, b"", more=False)
                     return
                 if not await lookout.news(HEARTBEAT):
@@ -122,8 +131,13 @@ class Streams:
             pieces.append(_event(id_, one.n, body))
             if "statusUpdate" in body:
                 state = A2AState(body["statusUpdate"]["status"]["state"])
-                over = state in TERMINAL or (sending and state in INTERRUPTED)
+                over = _over(state, sending=sending)
         return b"".join(pieces), over
+
+
+def _over(state: A2AState | None, *, sending: bool) -> bool:
+    """Whether there is nothing to wait for; a subscriber waits on while his task asks."""
+    return state in TERMINAL or (sending and state in INTERRUPTED)
 
 
 def _event(id_: wire.Id, n: int, body: Mapping[str, Any]) -> bytes:
