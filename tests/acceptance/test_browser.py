@@ -87,6 +87,22 @@ def test_a_card_is_dragged_and_another_browser_sees_it_move(served: Served, chro
     assert served.fabric("alice").call(Show(task=task)).task.column == "Work in progress"
 
 
+def test_a_browser_that_was_away_shows_the_board_as_it_now_is(served: Served, chromium: Any) -> None:
+    """Also when a card that had come by the stream was removed meanwhile, of which nothing tells."""
+    stream = "document.querySelector('#live')['htmx-internal-data'].sseEventSource"
+    stays = _submit(served, "Stays", to="alice")
+    with person(chromium, served, "alice") as page:
+        page.goto(f"{served.url}/board/alice")
+        page.wait_for_selector("#live[data-opened]", state="attached")
+        goes = _submit(served, "Comes and goes", to="alice")
+        page.wait_for_selector(f"#card-{goes}")
+        page.evaluate(f"{stream}.close()")
+        assert served.call("removeTask", {"task_id": goes})["result"] is True
+        page.evaluate(f"{stream}.onerror(new Event('error'))")
+        page.wait_for_selector(f"#card-{goes}", state="detached")
+        assert page.locator(f"#card-{stays}").count() == 1
+
+
 def test_a_drag_that_is_refused_says_why_and_the_card_goes_back(served: Served, chromium: Any) -> None:
     task = _submit(served, "Refuse me", to="alice")
     with person(chromium, served, "alice") as page:

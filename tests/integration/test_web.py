@@ -368,6 +368,8 @@ def test_a_project_that_is_no_queue_has_a_board_for_its_members(served: Served, 
     shown = alice.get(f"/board/%23{project}").text
     assert shown.index('data-column="Done"') < shown.index(f'id="card-{task}"')
     assert f"/board/%23{project}" in alice.get(f"/task/{task}").text
+    assert f'<option value="#{project}">' in alice.get("/activity").text
+    assert "Paint the fence" in alice.get_with(f"/activity?queue=%23{project}", "moved the card").text
 
 
 def test_a_board_that_is_none_and_a_strangers_are_the_same_and_say_where_the_boards_are(

@@ -240,6 +240,8 @@ def test_a_board_of_five_thousand_tasks_costs_little(served: Served) -> None:
     assert ">5000</span>" in shown.text
     assert len(shown.text.encode()) < 2**20
     assert min(costs) < 0.150, costs
+    whole = crowd.get("/board/crowd?all=1").text
+    assert "4500 more: a filter finds them" in whole
     view = fabric.call(ShowBoard(queue="crowd", per_column=1)).view
     assert sum(column.total for column in view.columns) == MANY
 

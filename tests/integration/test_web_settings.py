@@ -69,6 +69,19 @@ def test_a_lost_pin_is_forgotten_by_an_administrator_on_the_page(served: Served,
     assert "You have none yet" in again.get("/settings").text
 
 
+def test_an_administrator_signs_the_browser_of_somebody_out(served: Served, alice: Surfer) -> None:
+    dave = served.add_person("dave")
+    his = Surfer(served=served)
+    his.sign_in_by_link(dave)
+    shown = alice.get("/people?who=dave")
+    (form,) = [form for form in shown.forms if form.action == "/do/session-revoke"]
+    alice.fill(form)
+    assert his.get("/").path.startswith("/sign-in")
+    bob = Surfer(served=served)
+    bob.sign_in_by_link("bob")
+    assert "/do/session-revoke" not in bob.get("/people?who=alice").text
+
+
 def test_who_is_no_administrator_manages_nobody(served: Served, alice: Surfer) -> None:
     bob = Surfer(served=served)
     bob.sign_in_by_link("bob")

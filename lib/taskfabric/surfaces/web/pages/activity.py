@@ -44,6 +44,8 @@ def activity(visit: Visit) -> Page:
     filters = dict(asked)
     if _CURSOR.fullmatch(before := visit.query.get("before", "")):
         asked["before"] = before
+    boards = [(queue.project_id, queue.name, queue.name) for queue in visit.fabric.call(ListQueues())]
+    boards += [(one["id"], f"#{one['id']}", one["name"]) for one in visit.fabric.call(PlainProjects())]
     found = visit.fabric.call(verb_of(RecentEvents, {**asked, "limit": _PAGE}))
     return Page(
         template="activity.html",
@@ -54,7 +56,7 @@ def activity(visit: Visit) -> Page:
             "older": None if found.older is None else urlencode({**filters, "before": str(found.older)}),
             "filters": filters,
             "kinds": KINDS,
-            "queues": {q.project_id: q.name for q in visit.fabric.call(ListQueues())}
-            | {project["id"]: project["name"] for project in visit.fabric.call(PlainProjects())},
+            "boards": boards,
+            "queues": {id_: name for id_, _, name in boards},
         },
     )

@@ -69,6 +69,7 @@ def board(visit: Visit, queue: str) -> Page:
             "lanes": wall.view.swimlanes if len(wall.view.swimlanes) > 1 else (),
             "now": wall.view.now,
             "filters": filters,
+            "all": more,
             "more": urlencode({**filters, "all": "1"}),
             "live": urlencode({**filters, "cursor": str(cursor), "shown": write_numbers(shown)}),
             "queues": [q.name for q in visit.fabric.call(ListQueues())],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskfabric.services.verbs import ListUsers
+from taskfabric.services.verbs import ListSessions, ListUsers
 from taskfabric.surfaces.web.pages.page import Page
 from taskfabric.surfaces.web.visit import Visit
 
@@ -10,11 +10,16 @@ from taskfabric.surfaces.web.visit import Visit
 def people(visit: Visit) -> Page:
     """Everybody that the reader may know of; the forms are for those who may use them."""
     users = visit.fabric.call(ListUsers())
+    humans = [user for user in users if user["kind"] == "human"]
+    asked = visit.query.get("who", "") if visit.caller.principal.is_admin else ""
+    whose = next((user["name"] for user in humans if user["name"] == asked), None)
     return Page(
         template="people.html",
         values={
             "title": "People",
-            "humans": [user for user in users if user["kind"] == "human"],
+            "humans": humans,
+            "whose": whose,
+            "sessions": [] if whose is None else visit.fabric.call(ListSessions(name=whose)),
             "agents": [user for user in users if user["kind"] == "agent"],
         },
     )
