@@ -78,9 +78,11 @@ class Obeying:
                 path.write_text(rest)
                 return Result(outcome=Done(note="see the file"), attachments=(path,))
             case "large":
-                path = job.workspace / "large.bin"
-                path.write_bytes(b"x" * int(rest))
-                return Result(outcome=Done(note="see the file"), attachments=(path,))
+                size, _, count = rest.partition(" ")
+                paths = [job.workspace / f"large-{n}.bin" for n in range(int(count or 1))]
+                for n, path in enumerate(paths):
+                    path.write_bytes(bytes([n]) * int(size))
+                return Result(outcome=Done(note="see the files"), attachments=tuple(paths))
             case "chunks":
                 for piece in rest.split("|"):
                     progress.chunk(piece)

@@ -41,6 +41,7 @@ _LONGEST_ID: Final = 128  # characters
 _FILES: Final = 20
 _MANY: Final = 10_000  # pairs of caller and agent that are remembered
 _FILLED: Final = 4 << 20  # bytes of a file that is answered whole
+_ANSWER: Final = 20 << 20  # characters of all files in one answer
 _QUEUED: Final = "fabric/queue"  # in a message's metadata: rather queued than refused
 _KEY: Final = "idempotencyKey"
 
@@ -317,9 +318,23 @@ class A2A:
     def ends(self, a2a_ids: list[str]) -> dict[str, Any]:
         return dict(self._board.ends(a2a_ids))
 
-    def task(self, seen: Seen, *, history: int | None = None, artifacts: bool = True) -> dict[str, Any]:
-        """A2A's Task."""
-        return a2a_text.task_of(seen, history=history, artifacts=artifacts, fill=self.fill)
+    def task(
+        self, seen: Seen, *, history: int | None = None, artifacts: bool = True, fill: a2a_text.Fill | None = None
+    ) -> dict[str, Any]:
+        """A2A's Task. Of its files the first so many bytes are in it, or what is left of them in ``fill``."""
+        return a2a_text.task_of(seen, history=history, artifacts=artifacts, fill=fill or self.filling())
+
+    def filling(self) -> a2a_text.Fill:
+        """Fills the files of one answer, until that is large enough."""
+        left = _ANSWER
+
+        def fill(sha256: str, name: str) -> str | None:
+            nonlocal left
+            data = self.fill(sha256, name) if left > 0 else None
+            left -= len(data or "")
+            return data if left >= 0 else None
+
+        return fill
 
     def fill(self, sha256: str, name: str) -> str | None:
         try:

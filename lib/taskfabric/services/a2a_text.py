@@ -121,6 +121,12 @@ def filled(artifact: Mapping[str, Any], fill: Fill) -> Shape:
     return {**artifact, "parts": parts}
 
 
+def has_file(event: Mapping[str, Any]) -> bool:
+    """Whether bytes are to be read for this event."""
+    artifact = event.get("artifactUpdate", {}).get("artifact", {})
+    return any("metadata" in part for part in artifact.get("parts", ()))
+
+
 _CONTENT: Final = frozenset({"text", "raw", "url", "data"})
 
 

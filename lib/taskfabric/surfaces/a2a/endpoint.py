@@ -27,7 +27,7 @@ from taskfabric.domain.errors import (
 )
 from taskfabric.domain.status import A2AState
 from taskfabric.ports.a2a import INTERRUPTED, TERMINAL, Seen, Started
-from taskfabric.services import a2a
+from taskfabric.services import a2a, a2a_text
 from taskfabric.services.a2a import A2A
 from taskfabric.services.hallway import Hallway
 from taskfabric.settings import A2A as Rules
@@ -249,7 +249,7 @@ class Endpoint:
         """The answer of a send: the task, or the message that an agent gave instead."""
         if seen.state is None:
             return {"message": seen.told[-1].body["message"]}
-        if any(told.kind == "artifact" and _has_file(told.body) for told in seen.told):
+        if any(a2a_text.has_file(told.body) for told in seen.told):
             return {"task": await self._pool.run(lambda: self._a2a.task(seen, history=history))}
         return {"task": self._a2a.task(seen, history=history)}
 
@@ -388,7 +388,7 @@ class Endpoint:
             raise sdk.UnsupportedOperationError("This agent does not stream")
         seen = await self._pool.run(lambda: self._a2a.find(visit.caller, visit.agent, call.params.id))
         after = headers.last_event(scope)
-        if seen.state in TERMINAL and (after is None or after >= seen.seq):
+        if seen.state in TERMINAL and after is None:
             raise sdk.UnsupportedOperationError("That task has ended")
         with self._streams.place(visit.caller.principal.id):
             await self._streams.serve(call.id, let_in, seen, after, receive, send, sending=False)
@@ -399,11 +399,6 @@ class Endpoint:
 
 def _over(seen: Seen) -> bool:
     return seen.state is None or seen.state in TERMINAL or seen.state in INTERRUPTED
-
-
-def _has_file(body: Mapping[str, Any]) -> bool:
-    """Whether bytes are to be read for this artifact."""
-    return any("metadata" in part for part in body["artifactUpdate"]["artifact"].get("parts", ()))
 
 
 def _reserves(visit: Visit, started: Started) -> bool:

@@ -98,9 +98,9 @@ class Operations:
                 limit=size + 1,
             )
         )
-        page, artifacts = seen[:size], params.include_artifacts
+        page, artifacts, fill = seen[:size], params.include_artifacts, self._a2a.filling()
         return {
-            "tasks": [self._a2a.task(one, history=_history(params), artifacts=artifacts) for one in page],
+            "tasks": [self._a2a.task(one, history=_history(params), artifacts=artifacts, fill=fill) for one in page],
             "nextPageToken": _token(page[-1]) if len(seen) > size else "",
             "pageSize": size,
             "totalSize": total,

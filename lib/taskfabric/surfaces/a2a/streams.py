@@ -98,11 +98,13 @@ class Streams:
                 except FabricError as error:
                     await _write(send, b"event: error\ndata: " + orjson.dumps(error.to_json()) + b"\n\n", more=False)
                     return
-                block, ended = self._block(id_, told, sending=sending)
+                ended = False
+                for some in _gathered(told):
+                    block, ended = await self._block(id_, some, sending=sending)
+                    if block:
+                        await _write(send, block)
                 last = told[-1].n if told else last
                 lookout.seq = last
-                if block:
-                    await _write(send, block)
                 if ended or (over and not told) or self._watch.stopped:
                     await _write(send, b"", more=False)
                     return
@@ -114,8 +116,13 @@ class Streams:
         let_in()  # afterwards: what happened after he was switched off he does not see
         return told
 
-    def _block(self, id_: wire.Id, told: list[Told], *, sending: bool) -> tuple[bytes, bool]:
-        """The events of one piece, and whether it is the last one."""
+    async def _block(self, id_: wire.Id, told: list[Told], *, sending: bool) -> tuple[bytes, bool]:
+        """The events of one piece, and whether it is the last one. Files are read in a thread."""
+        if any(a2a_text.has_file(one.body) for one in told):
+            return await self._pool.run(lambda: self._written(id_, told, sending=sending))
+        return self._written(id_, told, sending=sending)
+
+    def _written(self, id_: wire.Id, told: list[Told], *, sending: bool) -> tuple[bytes, bool]:
         pieces: list[bytes] = []
         over = False
         for one in told:
@@ -138,6 +145,19 @@ class Streams:
 def _over(state: A2AState | None, *, sending: bool) -> bool:
     """Whether there is nothing to wait for; a subscriber waits on while his task asks."""
     return state in TERMINAL or (sending and state in INTERRUPTED)
+
+
+def _gathered(told: list[Told]) -> Iterator[list[Told]]:
+    """In pieces that are written at once: what has a file goes by itself, for it may be large."""
+    some: list[Told] = []
+    for one in told:
+        if a2a_text.has_file(one.body):
+            yield from ([some] if some else [])
+            yield [one]
+            some = []
+        else:
+            some.append(one)
+    yield from ([some] if some else [])
 
 
 def _event(id_: wire.Id, n: int, body: Mapping[str, Any]) -> bytes:
