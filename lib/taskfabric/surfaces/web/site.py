@@ -199,7 +199,7 @@ class Site:
                 # What is wrong while a page is made for somebody is said inside the page's frame.
                 page: Page = make(visit, **{name: unquote(value) for name, value in found.groupdict().items()})
                 return self._rendered(visit, page)
-        raise NotFound("there is no such page", next="the inbox is at /")
+        raise NotFound("there is no such page", next="go on from one of these:")
 
     def _rendered(self, visit: Visit, page: Page) -> Reply:
         values = {**_frame(visit), **page.values}
