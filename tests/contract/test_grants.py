@@ -11,10 +11,12 @@ import pytest
 
 from taskfabric import assets
 from taskfabric.domain.errors import BadInput, FabricError, NeedsHuman
-from taskfabric.domain.principal import Via
+from taskfabric.domain.principal import Kind, Trust, Via
 from taskfabric.domain.status import Status
+from taskfabric.ports.credentials import NewPrincipal
 from taskfabric.ports.fabric import Fabric
 from taskfabric.services import verbs
+from taskfabric.wiring import SYSTEM
 from tests.contract.acts import HOUR, NOON, claim, refused, status, submit
 from tests.contract.approving import (
     MAIL,
@@ -294,6 +296,16 @@ def test_a_delegation_ends_with_the_vacation(noon: Household, alice: Fabric) -> 
     _, approval = asked(noon)
     noon.later(hours=1)
     not_his(at_the_door(noon, "bob"), verbs.Approve(task=approval["task"], seen=approval["hash"]))
+
+
+def test_a_vacation_says_that_the_one_who_decides_meanwhile_has_no_way_in(noon: Household, alice: Fabric) -> None:
+    noon.credentials.add_principal(NewPrincipal(name="carol", kind=Kind.HUMAN, trust=Trust.HUMAN), SYSTEM)
+    got = alice.call(verbs.Vacation(until=NOON + HOUR, to="carol"))
+    assert got["warning"] == "carol has neither a token nor a browser, so nobody decides meanwhile"
+    carol = noon.credentials.principal("carol")
+    assert carol is not None
+    noon.credentials.create_token(carol.id, name="x", via=Via.TOKEN, stamp=SYSTEM)
+    assert alice.call(verbs.Vacation())["warning"] == ""
 
 
 def test_nobody_decides_what_is_secure_for_another_on_vacation(noon: Household, alice: Fabric) -> None:

@@ -38,6 +38,11 @@ def test_a_target_means_one_queue(household: Household, to: str, queue: str) -> 
     assert submit(household.fabric_as("alice"), to=to).queue == queue
 
 
+def test_a_queue_is_found_however_its_name_is_written(household: Household) -> None:
+    task = submit(household.fabric_as("alice"))
+    assert [got.task.id for got in household.fabric_as("kimi").call(verbs.Claim(queue="Pool"))] == [task.id]
+
+
 def test_a_principals_own_queue_goes_before_a_queue_of_his_name(household: Household) -> None:
     newcomer = household.agent("newcomer")
     household.projects.make_queue("newcomers-desk", QueueKind.AGENT, SYSTEM, owner_id=newcomer.id)

@@ -54,6 +54,10 @@ def test_every_error_says_what_it_means() -> None:
     assert all(kind.__doc__ for kind in KINDS)
 
 
+def test_every_error_says_what_to_do_even_if_nobody_wrote_it_down() -> None:
+    assert [kind for kind in KINDS if not kind("it is so").next] == [FabricError]
+
+
 facts = st.dictionaries(
     st.from_regex(r"[a-z_]{1,12}", fullmatch=True).filter(lambda k: k not in ("message", "next", "self")),
     st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()) | st.lists(st.text()),

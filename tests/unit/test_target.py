@@ -19,7 +19,6 @@ from taskfabric.domain.target import Target, TargetKind, checked_name, checked_n
         ("auto", Target(kind=TargetKind.AUTO)),
         ("pool", Target(kind=TargetKind.ANY)),
         ("any", Target(kind=TargetKind.ANY)),
-        ("any:", Target(kind=TargetKind.ANY)),
         ("any:tier=large", Target(kind=TargetKind.ANY, tier="large")),
         (
             "any:tier=large,needs=tools,trust=trusted",
@@ -42,6 +41,8 @@ def test_a_target_is_a_name_the_pool_constraints_or_auto(text: str, target: Targ
         "-kimi",
         "k" * 64,
         "a b",
+        "any:",
+        "any: , ",
         "any:tier",
         "any:tier=",
         "any:tier=huge",

@@ -63,6 +63,7 @@ class BadInput(FabricError):
 
     code = 2
     name = "bad-input"
+    default_next = "correct that and try again; nothing was written"
 
 
 class NotFound(FabricError):
@@ -77,6 +78,7 @@ class IllegalMove(FabricError):
     """The task's present status does not allow the verb."""
 
     name = "illegal-move"
+    default_next = "`fabric show REF` shows how it stands"
 
 
 class KeyConflict(FabricError):
@@ -91,6 +93,7 @@ class NotYours(FabricError):
 
     code = 4
     name = "not-yours"
+    default_next = "claim it, or leave it to whoever holds it"
 
 
 class NoFence(NotYours):
@@ -119,6 +122,7 @@ class Refused(FabricError):
 
     code = 5
     name = "refused"
+    default_next = "leave it to whom the rule allows it"
 
 
 class NotAuthenticated(Refused):
@@ -141,6 +145,7 @@ class NeedsHuman(FabricError):
 
     code = 7
     name = "needs-human"
+    default_next = "have a person decide it, signed in or with his PIN"
 
 
 class WaitedOut(FabricError):
@@ -148,6 +153,7 @@ class WaitedOut(FabricError):
 
     code = 8
     name = "waited-out"
+    default_next = "ask again, or look with `fabric show REF`"
 
 
 def _all(kind: type[FabricError]) -> list[type[FabricError]]:

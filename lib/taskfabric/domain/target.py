@@ -43,9 +43,9 @@ class Target:
         word = text.strip()
         if word == "auto":
             return cls(kind=TargetKind.AUTO)
-        if word == "pool":
+        if word in ("pool", "any"):
             return cls(kind=TargetKind.ANY)
-        if word == "any" or word.startswith("any:"):
+        if word.startswith("any:"):
             return cls._constraints(word[4:])
         if not NAME.fullmatch(word):
             raise BadInput(f"{word[:40]!r} is not a target", next=_HELP, field="to")
@@ -56,7 +56,12 @@ class Target:
         tier, name = "", ""
         trust: Trust | None = None
         needs: list[str] = []
-        for part in filter(None, (p.strip() for p in text.split(","))):
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        if not parts:
+            raise BadInput(
+                "`any:` names no constraint", next=f"leave the colon out for the whole pool; {_HELP}", field="to"
+            )
+        for part in parts:
             key, equals, value = part.partition("=")
             if not equals or not value:
                 raise BadInput(f"{part[:40]!r} is not KEY=VALUE", next=_HELP, field="to")

@@ -318,7 +318,8 @@ class Asking:
         if hash != approval.decided_hash:
             raise Refused("these are not the arguments that were approved", next="ask for these", rule="changed")
         if not self._desk.approvals.consume(approval.id, hash, caller.principal.id, caller.stamp()):
-            raise Refused(f"approval {approval.id} cannot be used: it was used in this moment", rule="unusable")
+            raise Refused(f"approval {approval.id} cannot be used: it was used in this moment", next="ask again",
+                          rule="unusable")  # fmt: skip
         return self._shown(caller, self._desk.approvals.get(approval.id) or approval)
 
     def _holds(self, caller: Caller, task_id: int) -> bool:

@@ -92,7 +92,7 @@ class Humans:
             until = text.instant(verb.until, "until")
             assert until is not None
             if until <= now:
-                raise BadInput("a vacation ends in the future", field="until")
+                raise BadInput("a vacation ends in the future", next="name a later instant", field="until")
             to = None if verb.to is None else self._other(caller, verb.to)
             # Whoever could decide before decides no more: the new words are the whole of it.
             self._desk.approvals.end_delegations(me.id)
@@ -107,7 +107,14 @@ class Humans:
             "until": None if absence is None else iso(absence.until),
             "to": None if absence is None else absence.to,
             "note": "" if absence is None else absence.note,
+            "warning": "" if absence is None else self._warning(absence),
         }
+
+    def _warning(self, absence: Absence) -> str:
+        other = self._desk.person(absence.to)
+        if absence.to is None or (other is not None and self._desk.comes_in(other)):
+            return ""
+        return f"{absence.to} has neither a token nor a browser, so nobody decides meanwhile"
 
     def _pass_on(self, caller: Caller, absence: Absence, now: datetime) -> None:
         """What is pending for him may be decided by the other as well."""
@@ -146,15 +153,15 @@ class Humans:
         policy.need_unlimited(caller, "changing one's settings")
         me, away = caller.principal, self._desk.inbox.away
         if (verb.quiet_begin is None) != (verb.quiet_end is None):
-            raise BadInput("quiet hours have a begin and an end", field="quiet_begin")
+            raise BadInput("quiet hours have a begin and an end", next="give both", field="quiet_begin")
         if verb.no_quiet and verb.quiet_begin is not None:
-            raise BadInput("quiet hours, and none at all, are asked for at once", field="no_quiet")
+            raise BadInput("quiet hours, and none at all, are asked for at once", next="give one", field="no_quiet")
+        if verb.quiet_begin is not None and verb.quiet_begin == verb.quiet_end:
+            raise BadInput("quiet hours end at another time than they begin", next="name another", field="quiet_end")
         if verb.zone is not None:
             zone_of(verb.zone)
             away.set_zone(me.id, verb.zone, caller.stamp())
         if verb.quiet_begin is not None and verb.quiet_end is not None:
-            if verb.quiet_begin == verb.quiet_end:
-                raise BadInput("quiet hours end at another time than they begin", field="quiet_end")
             quiet = Quiet(begin=_clock(verb.quiet_begin), end=_clock(verb.quiet_end))
             away.set_quiet(me.id, quiet, caller.stamp())
         elif verb.no_quiet:

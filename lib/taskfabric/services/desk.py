@@ -160,11 +160,18 @@ class Desk:
     def named(self, caller: Caller, name: str) -> Queue | None:
         """The queue that this name means: the one that a principal of the name owns, else the one so called. ``me``
         is the caller's own. Whether the caller may know of it is not asked here."""
-        name = caller.principal.name if name == "me" else name
+        name = caller.principal.name if name == "me" else name.lower()  # no queue's name has capitals
         for queue in self.projects.queues():
             if queue.owner == name:
                 return queue
         return self.projects.queue(name)
+
+    def comes_in(self, person: Principal) -> bool:
+        """Whether he has a token or a browser with which he could decide anything."""
+        now = self.board.now()
+        tokens = self.credentials.tokens(person.id)
+        live = any(not one.revoked and (one.expires is None or one.expires > now) for one in tokens)
+        return live or bool(self.inbox.sessions.of(person.id))
 
     def person(self, name_or_id: str | int | None) -> Principal | None:
         """The active principal, or None."""

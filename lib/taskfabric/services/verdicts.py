@@ -77,7 +77,7 @@ class Verdicts:
                 )
             found.append((approval, decider))
         if len({approval.id for approval, _ in found}) < len(found):
-            raise BadInput("two of the items are the same approval", field="items")
+            raise BadInput("two of the items are the same approval", next="name each once", field="items")
         first = found[0][0]
         proven = self._prove(caller, verb.pin, Level.CONFIRM, first)
         receipts: list[dict[str, Any]] = []

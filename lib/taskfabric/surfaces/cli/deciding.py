@@ -187,6 +187,8 @@ def _vacation(ctx: Context, args: argparse.Namespace) -> int:
     got: Shape = ctx.ask("vacation", until=ctx.when(args.until), to=args.to, note=args.note, off=args.off)
     if not got["away"]:
         return document(ctx, got, "you are there")
+    if got["warning"]:
+        ctx.out.progress(one_line(got["warning"]))
     to = f"; {one_line(got['to'])} decides meanwhile" if got["to"] else ""
     return document(ctx, got, f"you are away until {ctx.out.when(got['until'], zone=True)}{to}")
 
