@@ -11,6 +11,7 @@ from enum import StrEnum
 from http.client import HTTPConnection
 from typing import Any, Final
 
+from taskfabric.boards.kanboard.a2a import KanboardA2A
 from taskfabric.boards.kanboard.board import KanboardBoard
 from taskfabric.boards.kanboard.keeping import KanboardKeeping
 from taskfabric.boards.kanboard.projects import KanboardProjects
@@ -131,7 +132,7 @@ class Household:
     def _served(self) -> contextlib.AbstractContextManager[None]:
         if self._server is None:
             return contextlib.nullcontext()
-        a2a = self.hallway.over_a2a(NativeA2A(self.ground.database, self.board, self.ground.bus))
+        a2a = self.hallway.over_a2a(_over_a2a(self.ground, self.board))
         push, delivery = pushing(self.ground.settings, self.ground.database, self.board, a2a, self.ground.home)
         house = House(
             settings=self.ground.settings,
@@ -274,6 +275,12 @@ def _built(ground: Ground) -> tuple[NativeBoard, NativeProjects, NativeKeeping]:
     board = NativeBoard(ground.database, ground.bus)
     projects = NativeProjects(ground.database, changed=board.names.forget_layout)
     return board, projects, NativeKeeping(ground.database, ground.bus)
+
+
+def _over_a2a(ground: Ground, board: NativeBoard) -> NativeA2A:
+    if isinstance(ground, StockGround) and isinstance(board, KanboardBoard):
+        return KanboardA2A(ground.stock, board, ground.bus)
+    return NativeA2A(ground.database, board, ground.bus)
 
 
 class _Here:

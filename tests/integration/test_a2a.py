@@ -244,6 +244,18 @@ def test_a_message_whose_files_cannot_be_kept_is_no_task(agents: Exchange, queue
     assert agents.rows() == before
 
 
+def test_a_first_message_that_is_rolled_back_leaves_no_lane_behind_for_the_next(
+    database: TestDatabase, tmp_path: Path
+) -> None:
+    with exchange(database.dsn, tmp_path) as agents:
+        with agents.served.house.database.connection() as conn:
+            conn.execute("ALTER TABLE task_has_files ADD CONSTRAINT broken CHECK (name <> 'bad.txt')")
+        assert agents.code("SendMessage", {"message": carrying("bad.txt")}) == -32603
+        task = agents.send("hello there")
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert agents.served.fabric("alice").call(verbs.Show(task=agents.row(task["id"]))).task.status == "done"
+
+
 def test_files_of_an_answer_are_attached_as_well(agents: Exchange) -> None:
     task = agents.send("ask which one?")
     agents.call("SendMessage", {"message": carrying("this.txt", taskId=task["id"])})

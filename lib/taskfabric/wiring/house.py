@@ -98,7 +98,7 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         files=files,
         signal=signal,
         upkeep=upkeep(settings, database, signal, home, store.keeping),
-        moving=NativeMoving(database, changed=projects.forget),
+        moving=store.moving,
         fleet=fleet(database, home, settings),
         kanboard=kanboard(database, board, projects, credentials, signal, settings.webhook),
         inbox=inbox(database, home),
@@ -106,7 +106,7 @@ def build(settings: Settings, dsn: str, *, home: Path, name: str = "server") -> 
         rules=rules(settings),
         version=__version__,
     )
-    a2a = hallway.over_a2a(NativeA2A(database, board, signal))
+    a2a = hallway.over_a2a(store.a2a)
     push, push_delivery = pushing(settings, database, board, a2a, home)
     return House(
         settings=settings,
@@ -133,6 +133,8 @@ class _Store:
     board: NativeBoard
     projects: NativeProjects
     keeping: Keeping
+    moving: NativeMoving
+    a2a: NativeA2A
     pool: Database | None = None
 
 
@@ -142,16 +144,24 @@ def _store(settings: Settings, dsn: str, database: Database, signal: Bus) -> _St
         return _stock_store(settings, dsn, database, signal)
     board = NativeBoard(database, signal, board_rules(settings))
     projects = NativeProjects(database, changed=board.names.forget_layout)
-    return _Store(board=board, projects=projects, keeping=NativeKeeping(database, signal))
+    return _Store(
+        board=board,
+        projects=projects,
+        keeping=NativeKeeping(database, signal),
+        moving=NativeMoving(database, changed=projects.forget),
+        a2a=NativeA2A(database, board, signal),
+    )
 
 
 def _stock_store(settings: Settings, dsn: str, database: Database, signal: Bus) -> _Store:
     # Imported here: the client it needs costs every other process time and memory.
+    from taskfabric.boards.kanboard.a2a import KanboardA2A
     from taskfabric.boards.kanboard.board import KanboardBoard
     from taskfabric.boards.kanboard.client import Kanboard
     from taskfabric.boards.kanboard.ground import StockDatabase
     from taskfabric.boards.kanboard.keeping import KanboardKeeping
     from taskfabric.boards.kanboard.leases import Locks
+    from taskfabric.boards.kanboard.moving import KanboardMoving
     from taskfabric.boards.kanboard.projects import KanboardProjects
 
     kanboard = Kanboard(settings.board.kanboard, settings.board.kanboard_token)
@@ -160,4 +170,11 @@ def _stock_store(settings: Settings, dsn: str, database: Database, signal: Bus) 
     board = KanboardBoard(stock, signal, board_rules(settings), thresholds=(score.small, score.medium))
     projects = KanboardProjects(database, kanboard, board.people, changed=board.names.forget_layout)
     keeping = KanboardKeeping(stock, signal, board, projects)
-    return _Store(board=board, projects=projects, keeping=keeping, pool=stock)
+    return _Store(
+        board=board,
+        projects=projects,
+        keeping=keeping,
+        moving=KanboardMoving(database, changed=projects.forget),
+        a2a=KanboardA2A(stock, board, signal),
+        pool=stock,
+    )

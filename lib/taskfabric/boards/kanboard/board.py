@@ -65,7 +65,7 @@ class KanboardBoard(NativeBoard):
             thresholds=thresholds,
             every=look_every,
         )
-        self._submission = Submission(database, self.names, self.kanboard, self.people, self.locks)
+        self.submission = Submission(database, self.names, self.kanboard, self.people, self.locks)
         database.settled = self._settled
 
     def hello(self) -> Hello:
@@ -82,7 +82,7 @@ class KanboardBoard(NativeBoard):
     # -- making work -----------------------------------------------------------------------------------------
 
     def submit(self, new: Sequence[NewTask], stamp: Stamp, limits: Limits) -> list[Submitted]:
-        answers = self._submission.submit(new, stamp, limits)
+        answers = self.submission.submit(new, stamp, limits)
         for item in new:
             self.expect(item.not_before)
         if self.names.missed_a_lane():
@@ -96,17 +96,17 @@ class KanboardBoard(NativeBoard):
 
     def claim(self, want: Want, limit: int, stamp: Stamp) -> list[Claimed]:
         self.incoming.look(want.queues)
-        return self._contest(lambda: super(KanboardBoard, self).claim(want, limit, stamp))
+        return self.contest(lambda: super(KanboardBoard, self).claim(want, limit, stamp))
 
     def take(self, task_id: int, want: Want, stamp: Stamp) -> Claimed:
         self._take_in(task_id)
-        return self._contest(lambda: super(KanboardBoard, self).take(task_id, want, stamp))
+        return self.contest(lambda: super(KanboardBoard, self).take(task_id, want, stamp))
 
     def has_work(self, want: Want, stamp: Stamp) -> bool:
         self.incoming.look(want.queues)
         return super().has_work(want, stamp)
 
-    def _contest(self, work: Callable[[], T]) -> T:
+    def contest(self, work: Callable[[], T]) -> T:
         """The value of ``work``, repeated above each epoch that turns out to be taken on the board."""
         for _ in range(_CONTESTS):
             try:
@@ -171,10 +171,10 @@ class KanboardBoard(NativeBoard):
             return work()
         except Overtaken as over:
             log.warning("epoch was ended by somebody else lease=%s says=%r", fence, over.says)
-            self._let_go(over.task_id, over.epoch)
+            self.let_go(over.task_id, over.epoch)
             raise self._lost(fence, verb, stamp, outcome) from over
 
-    def _let_go(self, task_id: int, epoch: int) -> None:
+    def let_go(self, task_id: int, epoch: int) -> None:
         """An epoch that was ended on the board by somebody else ends here as well; its attempt is given back."""
         with self._stock.plain() as conn:
             conn.execute("UPDATE stock_leases SET ended = true WHERE task_id = %s AND epoch = %s", (task_id, epoch))
@@ -197,7 +197,7 @@ class KanboardBoard(NativeBoard):
             try:
                 return work()
             except Overtaken as over:
-                self._let_go(over.task_id, over.epoch)
+                self.let_go(over.task_id, over.epoch)
         raise Unavailable("other fabrics on this Kanboard end the same leases", next="one Kanboard, one fabric")
 
     # -- people's verbs --------------------------------------------------------------------------------------

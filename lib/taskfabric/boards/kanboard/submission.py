@@ -58,6 +58,14 @@ class Submission:
                 made.append(done)
         return made
 
+    def card_for(self, conn: Connection, item: NewTask, stamp: Stamp) -> None:
+        """The card of this task, whose number the next row gets; nobody else makes one until the transaction ends.
+
+        Raises Unavailable."""
+        conn.execute("SELECT pg_advisory_xact_lock(%s)", (SUBMITTING,))
+        (number,) = self._cards(conn, [item], stamp)
+        adoption.numbered(conn, number)
+
     def _rehearse(self, new: Sequence[NewTask], stamp: Stamp, limits: Limits) -> list[Submitted]:
         """What our own board would answer; raises what it would raise, and nothing is written."""
         with self._db.plain() as conn:

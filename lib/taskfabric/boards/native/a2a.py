@@ -7,7 +7,7 @@ A2A brings: its message, the artifacts of a run, the public id.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -106,11 +106,7 @@ class NativeA2A:
             return self._start(conn, new, stamp, limits, opening, holder, want, token)
 
         rest = opening.related or opening.files or new.key is not None or new.parent is not None
-        if not rest and stamp.kind is not Kind.AGENT:
-            with self._db.connection() as conn:  # one statement, which is a transaction by itself
-                started = starting(conn)
-        else:
-            started = self._db.retrying(starting)
+        started = self._begun(starting, one_statement=not rest and stamp.kind is not Kind.AGENT)
         if self._names.missed_a_lane():
             self._board.begin_again()
             with self._db.connection() as conn:
@@ -119,6 +115,13 @@ class NativeA2A:
             self._board.expect(started.claimed.task.lease_until)
             self._board.granted(started.claimed.task, 2 + len(opening.files))
         return started
+
+    def _begun(self, starting: Callable[[Connection], Started], *, one_statement: bool) -> Started:
+        """What was started; one statement is a transaction by itself."""
+        if not one_statement:
+            return self._db.retrying(starting)
+        with self._db.connection() as conn:
+            return starting(conn)
 
     def _start(
         self,
@@ -139,7 +142,10 @@ class NativeA2A:
         parents = submitting.lock_parents(conn, [new], limits) if new.parent is not None else {}
         root, depth = parents[new.parent] if new.parent is not None else (None, 0)
         layout = self._names.layout(conn, new.project_id)
-        face = face_of(conn, self._names, new, [], self._faces_of(new.project_id, layout))
+        faces = self._faces_of(new.project_id, layout)
+        face = face_of(conn, self._names, new, [], faces)
+        if face.lane_id > self._names.last_lane:
+            faces.clear()  # a new lane: this transaction may yet be rolled back
         column = layout.column_for(ColumnRole.WORKING)
         seconds = want.lease.total_seconds()
         row = {
@@ -235,26 +241,33 @@ class NativeA2A:
     def queue(self, new: NewTask, stamp: Stamp, limits: Limits, opening: Opening, places: Places | None) -> Started:
         notify = [new.project_id] if not new.backlog and self._signal.may_notify(new.project_id) else []
 
-        def queueing(conn: Connection) -> Started:
-            made = submitting.submit(conn, self._names, [new], stamp, limits, notify)[0]
-            if not made.created:
-                return Started(
-                    seen=a2a_seen.of_task(conn, made.task.id, stamp.principal_id), claimed=None, created=False
-                )
-            if places is not None and claim.held(conn, places.holder) >= places.most:
-                raise Refused("all its places are taken", rule="concurrency")
-            values = {"task": made.task.id, "agent": opening.agent_id, **_who(stamp, opening)}
-            conn.execute(_OPEN, values)
-            _connect(conn, made.task.id, opening, stamp)
-            row = conn.execute("SELECT changed FROM a2a_tasks WHERE id = %s", (opening.id,)).fetchone()
-            assert row is not None
-            fresh = a2a_seen.fresh(opening, made.task.id, stamp, A2AState.SUBMITTED, row[0], made.task.status.value)
-            return Started(seen=fresh, claimed=None, created=True)
-
-        started = self._db.retrying(queueing)
+        started = self._db.retrying(lambda conn: self._queue(conn, new, stamp, limits, opening, places, notify))
         self._board.begin_again()
         self._signal.publish(Change(project_id=new.project_id, task_id=started.seen.task_id))
         return started
+
+    def _queue(
+        self,
+        conn: Connection,
+        new: NewTask,
+        stamp: Stamp,
+        limits: Limits,
+        opening: Opening,
+        places: Places | None,
+        notify: Sequence[int],
+    ) -> Started:
+        made = submitting.submit(conn, self._names, [new], stamp, limits, notify)[0]
+        if not made.created:
+            return Started(seen=a2a_seen.of_task(conn, made.task.id, stamp.principal_id), claimed=None, created=False)
+        if places is not None and claim.held(conn, places.holder) >= places.most:
+            raise Refused("all its places are taken", rule="concurrency")
+        values = {"task": made.task.id, "agent": opening.agent_id, **_who(stamp, opening)}
+        conn.execute(_OPEN, values)
+        _connect(conn, made.task.id, opening, stamp)
+        row = conn.execute("SELECT changed FROM a2a_tasks WHERE id = %s", (opening.id,)).fetchone()
+        assert row is not None
+        fresh = a2a_seen.fresh(opening, made.task.id, stamp, A2AState.SUBMITTED, row[0], made.task.status.value)
+        return Started(seen=fresh, claimed=None, created=True)
 
     def proceed(
         self, seen: Seen, answer: Answer, stamp: Stamp, holder: Stamp | None, want: Want | None
