@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any, Final
 
 import pytest
@@ -62,6 +64,24 @@ class Hand:
 def hand(noon: Household) -> Hand:
     """A person who has the Kanboard before him."""
     return Hand(noon)
+
+
+def test_who_finds_another_mover_leaves_him_a_card_that_is_in_line_when_all_are_done(
+    hand: Hand, noon: Household, alice: Fabric
+) -> None:
+    """No verb waits for a mover, and none leaves a card to the keeper."""
+    tasks = [submit(alice, f"task {n}", to="pool") for n in range(4)]
+    for round_ in range(5):
+        with ThreadPoolExecutor(len(tasks)) as threads:
+            together = Barrier(len(tasks))
+
+            def rename(task: Task, together: Barrier = together, title: str = f"round {round_}") -> None:
+                together.wait()
+                noon.fabric_as("alice").call(verbs.EditTask(task=task.id, title=title))
+
+            list(threads.map(rename, tasks))
+        assert hand.board.alignment.left_behind() == []
+        assert {hand.card(task)["title"] for task in tasks} == {f"round {round_}"}
 
 
 def test_the_card_shows_the_task_and_follows_it(hand: Hand, alice: Fabric, kimi: Fabric) -> None:

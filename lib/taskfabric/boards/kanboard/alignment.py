@@ -13,7 +13,7 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from psycopg.types.json import Jsonb
@@ -38,6 +38,7 @@ _UNDONE: Final = timedelta(
 _AT_ONCE: Final = 100
 _TOGETHER: Final = 20  # cards that are read by one call
 _ON_THE_WAY: Final = 2  # cards of others that a mover puts in line after his own
+_TURNS: Final = 8  # that a mover takes for what others have left to him meanwhile
 
 
 # A card with its tags; None: it is not there; Doubtful: Kanboard did not say.
@@ -79,19 +80,26 @@ class Alignment:
         """These cards are in line, and some others of their projects that were left behind; how many.
 
         What cannot be done now is done later: all their tasks are noted. Where another is the mover at this moment the
-        cards are his, unless ``wait``: a verb's answer must not stand in a queue of movers until its lease is over."""
+        cards are his, unless ``wait``: a verb's answer must not stand in a queue of movers until its lease is over.
+        So a mover looks once more when he has let go: whoever came too early for that has left him his card."""
         with self._db.connection() as conn:
             rows = conn.execute(
-                "SELECT project_id, array_agg(id ORDER BY id) FROM tasks WHERE id = ANY(%s) GROUP BY 1 ORDER BY 1",
+                "SELECT project_id, array_agg(id ORDER BY id), statement_timestamp() FROM tasks WHERE id = ANY(%s)"
+                " GROUP BY 1 ORDER BY 1",
                 (list(task_ids),),
             ).fetchall()
         done, others = 0, set[int]()
-        for project_id, ids in rows:
-            with self._moving(project_id, wait=wait) as mine:
-                if mine:
-                    count, touched = self._move(project_id, ids, 0 if wait else _ON_THE_WAY)
-                    done += count
-                    others |= touched
+        for project_id, ids, begun in rows:
+            for turn in range(1 if wait else _TURNS):
+                count = 0
+                with self._moving(project_id, wait=wait) as mine:
+                    if mine:
+                        count, touched = self._move(project_id, ids, 0 if wait or turn else _ON_THE_WAY)
+                        done += count
+                        others |= touched
+                ids = self._left(project_id, ids, begun) if count and not wait else []
+                if not ids:
+                    break
         others -= set(task_ids)
         return done + (self.settle(sorted(others), wait=wait) if others else 0)
 
@@ -131,6 +139,16 @@ class Alignment:
         except Unavailable as away:
             log.warning("cards left behind project=%d reason=%r", project_id, away.message)
         return done, touched
+
+    def _left(self, project_id: int, mine: Sequence[int], begun: datetime) -> list[int]:
+        """Cards of the project that are not in line, of those that were put in line and of those noted since."""
+        with self._db.connection() as conn:
+            rows = conn.execute(
+                "SELECT d.task_id FROM stock_dirty d JOIN tasks t ON t.id = d.task_id WHERE t.project_id = %s"
+                " AND (d.task_id = ANY(%s) OR d.since >= %s) ORDER BY d.task_id LIMIT %s",
+                (project_id, list(mine), begun, _TOGETHER),
+            ).fetchall()
+        return [row[0] for row in rows]
 
     def _behind_in(self, project_id: int, limit: int, known: Sequence[int]) -> list[int]:
         with self._db.connection() as conn:
