@@ -272,6 +272,12 @@ def test_wrong_credentials_are_401_in_kanboards_words(api: BoardApi) -> None:
     assert api.served.rpc(one("getVersion"), name=None).status == 401
 
 
+def test_a_large_call_with_wrong_credentials_is_not_read_and_is_401_in_kanboards_words(api: BoardApi) -> None:
+    reply = api.post({**one("getTask"), "params": ["x" * 200_000]}, "alice", "wrong")
+    assert reply.status == 401
+    assert reply.json == {"jsonrpc": "2.0", "error": {"code": 401, "message": "Unauthorized"}, "id": None}
+
+
 def test_a_disabled_account_is_401(api: BoardApi) -> None:
     heidi = api.served.add("heidi", Kind.HUMAN, Trust.HUMAN)
     assert api.call("getMe", by="heidi")["username"] == "heidi"

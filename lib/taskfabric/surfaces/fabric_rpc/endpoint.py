@@ -78,6 +78,7 @@ class JsonRpc:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         shown: Presented = scope["fabric.presented"]
+        raw: bytes | None = None
         try:
             if scope["method"] != "POST":
                 await self._pools.work.run(lambda: self._door.admit(shown))
@@ -97,6 +98,12 @@ class JsonRpc:
             await _send_refusal(send, BadInput(f"the body did not come within {_SENDING:g} s"), status=408)
         except ConnectionError:  # nobody is there to be answered
             return
+        except NotAuthenticated as refused:
+            # A large body is not read before its credential: who shows one as Kanboard's clients do is answered as one.
+            if raw is None and shown.user is not None and self._kanboard is not None:
+                await send_bytes(send, 401, encoded(unauthorized()), error_headers(refused, 401))
+            else:
+                await _send_refusal(send, refused)
         except (ProtocolError, FabricError) as refused:
             await _send_refusal(send, refused)
 
