@@ -20,14 +20,13 @@ from taskfabric.domain.outcome import (
     Waiting,
     WaitingOnChildren,
 )
+from taskfabric.domain.outcome_text import ERROR, WHOLE, cut, short, sound
 from taskfabric.ports.fabric import Fabric, Verb
 from taskfabric.services import verbs
 from workers.spool import Attached, Ended
 
 log = logging.getLogger(__name__)
 
-_NOTE: Final = 262_144  # bytes of a note; the rest of it is attached
-_ERROR: Final = 2000  # characters of a failure's reason
 _FILES: Final = 20
 _FILE: Final = 4 << 20  # bytes of one file
 _TOGETHER: Final = 8 << 20  # bytes of all of them, well below what one request may hold
@@ -49,7 +48,7 @@ def deliver(fabric: Fabric, ended: Ended) -> None:
         log.error("end refused task=%s reason=%s", ended.fence, error.message)  # noqa: TRY400 (an expected error)
         if not isinstance(ended.outcome, Failed):
             why = f"its {_word(ended.outcome)} was not accepted: {error.message}"
-            deliver(fabric, replace(ended, outcome=Failed(error=why[:_ERROR]), files=()))
+            deliver(fabric, replace(ended, outcome=Failed(error=why[:ERROR]), files=()))
 
 
 def _tell(fabric: Fabric, ended: Ended) -> None:
@@ -102,32 +101,32 @@ def fit(outcome: Outcome, attachments: Iterable[Path]) -> tuple[Outcome, tuple[A
         _take(path, files, refused)
     match outcome:
         case Done():
-            note = _sound(outcome.note).strip()
+            note = sound(outcome.note).strip()
             if not note:
                 return Failed(error="it ended without a result"), tuple(files)
-            note, whole = _cut(note)
+            note, whole = cut(note)
             if whole is not None:
-                files.append(Attached(name="result.md", data=whole))
+                files.append(Attached(name=WHOLE, data=whole[:_FILE]))
             note += "".join(f"\n\n({line})" for line in refused)
             return replace(outcome, note=note), tuple(files)
         case Parked():
-            return replace(outcome, reason=_short(outcome.reason, "")), tuple(files)
+            return replace(outcome, reason=short(outcome.reason, "")), tuple(files)
         case Waiting():
-            return replace(outcome, question=_short(outcome.question, "How shall I go on?", 20_000)), tuple(files)
+            return replace(outcome, question=short(outcome.question, "How shall I go on?", 20_000)), tuple(files)
         case WaitingOnChildren():
             return outcome, tuple(files)
         case Failed():
-            return replace(outcome, error=_short(outcome.error, "it failed without a reason")), tuple(files)
+            return replace(outcome, error=short(outcome.error, "it failed without a reason")), tuple(files)
         case Released():
-            return replace(outcome, reason=_short(outcome.reason, "")), tuple(files)
+            return replace(outcome, reason=short(outcome.reason, "")), tuple(files)
         case Declined():
-            return replace(outcome, reason=_short(outcome.reason, "it was refused without a reason")), tuple(files)
+            return replace(outcome, reason=short(outcome.reason, "it was refused without a reason")), tuple(files)
         case _:
             assert_never(outcome)
 
 
 def _take(path: Path, files: list[Attached], refused: list[str]) -> None:
-    name = _sound(path.name)[:200].strip() or "file"
+    name = sound(path.name)[:200].strip() or "file"
     taken = sum(len(file.data) for file in files)
     try:
         size = path.stat().st_size
@@ -137,21 +136,3 @@ def _take(path: Path, files: list[Attached], refused: list[str]) -> None:
         files.append(Attached(name=name, data=path.read_bytes()))
     except OSError as error:
         refused.append(f"{name} was not attached: {(error.strerror or str(error)).lower()}")
-
-
-def _cut(note: str) -> tuple[str, bytes | None]:
-    data = note.encode()
-    if len(data) <= _NOTE:
-        return note, None
-    mark = f"\n\n[… cut here; all {len(data)} bytes are in result.md …]"
-    return data[: _NOTE - len(mark.encode())].decode("utf-8", "ignore") + mark, data[:_FILE]
-
-
-def _short(text: str, otherwise: str, most: int = _ERROR) -> str:
-    words = _sound(text).strip()
-    return (words if len(words) <= most else f"{words[: most - 1]}…") or otherwise
-
-
-def _sound(text: str) -> str:
-    """Without NUL and without halves of surrogate pairs."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

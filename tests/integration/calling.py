@@ -83,6 +83,8 @@ class Obeying:
                 for n, path in enumerate(paths):
                     path.write_bytes(bytes([n]) * int(size))
                 return Result(outcome=Done(note="see the files"), attachments=tuple(paths))
+            case "long":
+                return Result(outcome=Done(note="x" * int(rest)))
             case "chunks":
                 for piece in rest.split("|"):
                     progress.chunk(piece)

@@ -149,6 +149,14 @@ def test_who_would_rather_wait_is_queued_and_says_submitted(database: TestDataba
         assert task["metadata"]["fabric/status"] == "ready"
 
 
+def test_a_result_that_is_longer_than_a_note_says_so_and_is_attached_whole(agents: Exchange) -> None:
+    task = agents.send("long 300000")
+    text, whole = (artifact["parts"][0] for artifact in task["artifacts"])
+    assert text["text"].endswith("[… cut here; all 300000 bytes are in result.md …]")
+    assert whole["filename"] == "result.md"
+    assert base64.b64decode(whole["raw"]) == b"x" * 300_000
+
+
 def test_a_paused_agent_says_so_and_not_why(agents: Exchange) -> None:
     """G13: a reason is somebody's words, perhaps what a provider said of another caller's task."""
     agents.served.fabric("alice").call(verbs.Pause(name="helper", note="secret plans"))

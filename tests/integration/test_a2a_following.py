@@ -172,16 +172,6 @@ def test_a_message_that_was_answered_is_streamed_again_under_its_key(agents: Exc
     assert heard == [[[{"text": "hello"}]]] * 2
 
 
-@pytest.mark.parametrize("last", ["LAST", "999"])
-def test_a_reader_who_has_heard_all_of_a_task_that_has_ended_is_let_go(agents: Exchange, last: str) -> None:
-    task = agents.send("hello")
-    with agents.stream("SubscribeToTask", {"id": task["id"]}, **{"Last-Event-ID": "1"}) as events:
-        numbers = [number for number, _ in events]
-    heard = str(numbers[-1]) if last == "LAST" else last
-    with agents.stream("SubscribeToTask", {"id": task["id"]}, **{"Last-Event-ID": heard}) as events:
-        assert list(events) == []
-
-
 def test_a_page_token_that_is_made_up_is_refused(agents: Exchange) -> None:
     places: list[object] = [["2026-12-01T06:35:56+00:00", "x\0y"], ["2026-12-01", "x"], [1, 2], {}]
     for place in places:

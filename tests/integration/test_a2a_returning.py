@@ -100,18 +100,37 @@ def test_a_closed_agent_begins_nothing_until_it_is_open(agents: Exchange) -> Non
 
 def test_where_a_worker_runs_the_tasks_are_the_workers(database: TestDatabase, tmp_path: Path) -> None:
     with exchange(database.dsn, tmp_path) as agents:
-        house = agents.served.house
-        helper = house.credentials.principal("helper")
-        assert helper is not None
-        worker = Caller(principal=helper, via=Via.TOKEN, instance="helper@box")
-        house.hallway.call(worker, verbs.Report(instance="helper@box", state="idle", reason=""))
-        agents.served.app.state.gateway.forget()
+        _is_manned(agents)
         task = agents.send("ask one?")
         agents.served.fabric("alice").call(verbs.Answer(task=agents.row(task["id"]), note="mine"))
         look(agents)
         assert len(agents.gate.begun) == 1
         (claimed,) = agents.served.fabric("helper").call(verbs.Claim())
         assert claimed.task.id == agents.row(task["id"])
+
+
+def test_what_a_lost_run_had_told_is_no_part_of_the_next_ones_result(database: TestDatabase, tmp_path: Path) -> None:
+    with exchange(database.dsn, tmp_path) as agents:
+        _is_manned(agents)
+        task = agents.send("drip half |rest", at_once=True)
+        until(lambda: "artifacts" in agents.get(task["id"]), what="the first piece is told")
+        row = agents.row(task["id"])
+        agents.served.fabric("alice").call(verbs.Move(task=row, column="Ready"))
+        (claimed,) = agents.served.fabric("helper").call(verbs.Claim())
+        agents.served.fabric("helper").call(verbs.Done(fence=verbs.FenceArg.of(claimed.fence), note="all of it"))
+        agents.gate.open.set()
+        done = agents.becomes(task["id"], "COMPLETED")
+        assert [artifact["parts"] for artifact in done["artifacts"]] == [[{"text": "all of it"}]]
+
+
+def _is_manned(agents: Exchange) -> None:
+    """A worker of ``helper`` has said that it is there."""
+    house = agents.served.house
+    helper = house.credentials.principal("helper")
+    assert helper is not None
+    worker = Caller(principal=helper, via=Via.TOKEN, instance="helper@box")
+    house.hallway.call(worker, verbs.Report(instance="helper@box", state="idle", reason=""))
+    agents.served.app.state.gateway.forget()
 
 
 def test_what_a_server_gave_back_the_next_one_goes_on_with(database: TestDatabase, tmp_path: Path) -> None:

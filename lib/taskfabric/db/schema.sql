@@ -51,7 +51,9 @@ BEGIN
         said := NULL;
     END IF;
     IF now_is = 'TASK_STATE_COMPLETED' THEN
-        IF said <> '' AND NOT EXISTS (SELECT FROM a2a_events e WHERE e.a2a_id = v.id AND e.kind = 'artifact') THEN
+        IF said <> '' AND NOT EXISTS (
+                SELECT FROM a2a_events e WHERE e.a2a_id = v.id AND e.kind = 'artifact'
+                   AND e.at >= (SELECT max(m.date_creation) FROM comments m WHERE m.task_id = NEW.id AND m.kind = 'claimed')) THEN
             last := last + 1;
             INSERT INTO a2a_events (a2a_id, n, at, kind, body) VALUES (v.id, last, t.at, 'artifact', jsonb_build_object(
                 'artifactUpdate', jsonb_build_object('taskId', v.id, 'contextId', v.context, 'lastChunk', true,

@@ -35,6 +35,7 @@ from taskfabric.domain.outcome import (
     WaitingOnChildren,
 )
 from taskfabric.domain.outcome_shape import outcome_of, shape_of
+from taskfabric.domain.outcome_text import WHOLE, cut, short, sound
 from taskfabric.domain.principal import Caller, Principal, Via
 from taskfabric.domain.status import Status
 from taskfabric.domain.task import Claimed, Task, instant
@@ -54,7 +55,6 @@ log = logging.getLogger(__name__)
 
 Make = Callable[[AgentCard], Runtime]
 
-_NOTE: Final = 262_144  # characters of a result
 _GRACE: Final = 20.0  # seconds that a run has to end once it is told to
 _LAST: Final = 5.0  # seconds that runs have when the server stops
 _A_WHILE: Final = timedelta(minutes=1)
@@ -247,6 +247,11 @@ class Runs:
             with self.gate:
                 self._a2a.reply(spell.agent, spell.claimed, spell.a2a_id, _reply(spell, result.reply))
             return None
+        if isinstance(outcome, Done):
+            note, whole = cut(outcome.note)
+            if whole is not None:
+                outcome = replace(outcome, note=note)
+                files = [*files, NewFile(name=WHOLE, size=len(whole), sha256=self._house.files.put(whole))]
         streaming.finish(outcome.note if isinstance(outcome, Done) else None)
         if isinstance(outcome, Waiting) and outcome.of_id is None:
             asked = self._house.credentials.principal(spell.claimed.task.on_behalf or spell.claimed.task.submitter_id)
@@ -317,7 +322,7 @@ class Runs:
         result, _ = self._ran(spell, held, Streaming(lambda updates: None, lambda n, text: None))
         if not isinstance(result.outcome, Done) or result.reply is not None:
             raise Unavailable(f"{agent.card.name} has no answer while the board is away")
-        note = _sound(result.outcome.note)[:_NOTE].strip()
+        note, _ = cut(sound(result.outcome.note).strip())
         self.spool.put(
             a2a_id,
             {
@@ -366,17 +371,17 @@ class Runs:
             return Parked(until=until, reason=outcome.error[:2000])
         match outcome:
             case Done():
-                note = _sound(outcome.note)[:_NOTE].strip()
+                note = sound(outcome.note).strip()
                 if not note and result.reply is None:
                     return Failed(error="it ended without a result", retry=False)
                 return outcome if note == outcome.note else replace(outcome, note=note or "replied")
             case Failed():
-                error = _sound(outcome.error)[:2000].strip() or "it failed without a reason"
+                error = short(outcome.error, "it failed without a reason")
                 return Failed(error=error, retry=outcome.retry and spell.agent.manned)
             case Waiting():
-                return replace(outcome, question=_sound(outcome.question)[:20_000].strip() or "How shall I go on?")
+                return replace(outcome, question=short(outcome.question, "How shall I go on?", 20_000))
             case Declined():
-                return Declined(reason=_sound(outcome.reason)[:2000].strip() or "it was refused without a reason")
+                return Declined(reason=short(outcome.reason, "it was refused without a reason"))
             case Parked() | Released() | WaitingOnChildren():
                 return outcome
             case _:
@@ -391,7 +396,7 @@ class Runs:
         if answer["granted"]:
             return int(answer["reservation"])
         raise Unavailable(
-            f"{agent.card.name} takes no work now: {answer['reason'] or 'its quota is spent'}",
+            f"{agent.card.name} takes no work now: its quota is spent",
             next="come again later",
             until=answer["until"],
             busy=True,
@@ -481,8 +486,3 @@ def _reply(spell: Spell, message: Mapping[str, Any]) -> dict[str, Any]:
     """A direct message: the agent's, in this context, and of no task."""
     said = {name: value for name, value in message.items() if name != "taskId"}
     return {"messageId": spell.a2a_id, **said, "role": "ROLE_AGENT", "contextId": spell.context}
-
-
-def _sound(text: str) -> str:
-    """Without NUL and without halves of surrogate pairs."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
