@@ -119,6 +119,21 @@ def test_the_board_of_a_project_that_is_no_queue_is_followed_too(served: Served,
         assert _next(events, "gone")[1] == str(task)
 
 
+def test_what_is_far_behind_catches_up_without_a_rest(served: Served) -> None:
+    """Two thousand events are ten looks: with the usual rest between them they would take most of a minute."""
+    dora = Surfer(served=served)
+    dora.sign_in_by_link(served.add_person("dora"))
+    path, fabric = _live(dora, "/board/dora"), served.fabric("dora")
+    many = SubmitMany(tasks=tuple(Submit(title="One of many", to="dora") for _ in range(100)))
+    last = [fabric.call(many)[-1].task.id for _ in range(20)][-1]
+    served.caught_up()
+    begun = time.monotonic()
+    with _stream(dora, path) as events:
+        while f'id="card-{last}"' not in _next(events, "card")[1]:
+            pass
+    assert time.monotonic() - begun < 15
+
+
 def _live(alice: Surfer, board: str) -> str:
     """The stream of a board's page as it is shown now."""
     found = re.search(r'sse-connect="(/live/board[^"]*)"', alice.get(board).text)

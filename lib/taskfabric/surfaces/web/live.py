@@ -36,6 +36,7 @@ from taskfabric.surfaces.web.visit import Visit, cookies, query
 
 _PAGE: Final = 200  # events read at once
 _ANYWAY: Final = 5.0  # seconds after which a stream looks without a reason
+_GAP: Final = 0.2  # seconds between two looks: what happens meanwhile is seen in one
 _SOON: Final = 1.0  # the same while a run may be writing output, which is not in the journal
 _CURSOR: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,19}")
 _HEADERS: Final = [
@@ -75,9 +76,8 @@ class BoardFeed:
     to tell, and renewals are in no journal: both are found by asking for the shown cards themselves.
     """
 
-    rest = _ANYWAY
-
     def __init__(self, looks: Looks, queue: str, cursor: str, shown: Sequence[int]) -> None:
+        self.rest = _ANYWAY
         self._looks = looks
         self._queue = queue
         self._cursor = cursor
@@ -93,6 +93,7 @@ class BoardFeed:
         left = shown.keys() - stands.keys()
         yield from self._pieces(visit, shown, [*changed, *renewed], {*left, *changed}, str(page.cursor))
         self._cursor, self._shown, self._began = str(page.cursor), shown, True  # what could not be read is read again
+        self.rest = _ANYWAY if len(page.events) < _PAGE else 0.0
 
     def _pieces(
         self, visit: Visit, shown: dict[int, datetime | None], news: Sequence[int], left: set[int], cursor: str
@@ -147,6 +148,8 @@ class TaskFeed:
             self.rest = _SOON if task.lease_until is not None else _ANYWAY
             yield Piece(kind="face", data=self._looks.part("face.html", "face_of", values, task))
             yield Piece(kind="changed", data=task.status.value)
+        if len(page.events) == _PAGE:
+            self.rest = 0.0
         self._cursor = str(page.cursor)
 
     def _output(self, visit: Visit, values: Mapping[str, Any]) -> Iterator[Piece]:
@@ -188,6 +191,7 @@ class Live:
         self._pulse = pulse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        beat = self._pulse.next()  # taken before each look, so that nothing falls between the look and the wait
         try:
             feed = self._feed(scope)
             pieces = await self._pool.run(lambda: list(feed.look(self._visit(scope))))
@@ -198,7 +202,7 @@ class Live:
             await send_error(send, incident(error, "live").error)
             return
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        stream = asyncio.create_task(self._stream(scope, feed, pieces, send))
+        stream = asyncio.create_task(self._stream(scope, feed, pieces, beat, send))
         gone = asyncio.create_task(until_gone(receive))
         try:
             await asyncio.wait({stream, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -239,7 +243,9 @@ class Live:
             case _:
                 raise NotFound("there is no such stream", next="reload the page")
 
-    async def _stream(self, scope: Scope, feed: Feed, pieces: list[Piece], send: Send) -> None:
+    async def _stream(
+        self, scope: Scope, feed: Feed, pieces: list[Piece], beat: asyncio.Future[None], send: Send
+    ) -> None:
         with self._pulse.watching():
             said = time.monotonic()
             await _send(send, b": here\n\n")
@@ -250,9 +256,11 @@ class Live:
                 elif time.monotonic() - said >= HEARTBEAT - _ANYWAY:
                     await _send(send, b": still here\n\n")
                     said = time.monotonic()
-                await asyncio.wait([self._pulse.next()], timeout=feed.rest)
+                await asyncio.sleep(_GAP)
+                await asyncio.wait([beat], timeout=feed.rest)
                 if self._pulse.stopped:
                     return
+                beat = self._pulse.next()
                 try:
                     pieces = await self._pool.run(lambda: list(feed.look(self._visit(scope))))
                 except Unavailable:
