@@ -141,6 +141,7 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         shown: Presented = scope["fabric.presented"]
+        beat = self._pulse.next()  # taken before each look, so that nothing falls between the look and the wait
         try:
             if scope["method"] != "GET":
                 await self._pool.run(lambda: self._door.admit(shown))
@@ -158,7 +159,7 @@ class EventStream:
             await send_error(send, incident(error, "events").error)
             return
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        stream = asyncio.create_task(self._stream(shown, verb, page, send))
+        stream = asyncio.create_task(self._stream(shown, verb, page, beat, send))
         gone = asyncio.create_task(until_gone(receive))
         try:
             await asyncio.wait({stream, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -181,15 +182,18 @@ class EventStream:
         # Who it is is asked again for each page: a revoked credential ends its streams.
         return await self._pool.run(lambda: self._hallway.call(self._door.admit(shown), verb))
 
-    async def _stream(self, shown: Presented, verb: Events, page: EventPage, send: Send) -> None:
+    async def _stream(
+        self, shown: Presented, verb: Events, page: EventPage, beat: asyncio.Future[None], send: Send
+    ) -> None:
         with self._pulse.watching():
             said = time.monotonic()
             await _send(send, _block(page) or _mark(page))
             while True:
                 if len(page.events) < _PAGE:
-                    await asyncio.wait([self._pulse.next()], timeout=_ANYWAY)
+                    await asyncio.wait([beat], timeout=_ANYWAY)
                 if self._pulse.stopped:
                     return
+                beat = self._pulse.next()
                 verb = verb.model_copy(update={"cursor": str(page.cursor)})
                 try:
                     page = await self._read(shown, verb)
