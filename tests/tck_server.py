@@ -3,7 +3,9 @@
     .venv/bin/python -m tests.tck_server --port 9994 --token secret [--capabilities off]
 
 The kit is run against http://127.0.0.1:PORT (the root shows that agent's card). Runs until it is stopped; its
-database is thrown away then.
+database is thrown away then. Of the kit's branch 1.0-dev (357c4a8) 102 tests pass over JSON-RPC and 96 over HTTP+JSON,
+with ``--capabilities off`` 80 and 76; none fails but one over HTTP+JSON, where the kit asks for the text of a refused
+stream before it has read it.
 """
 
 from __future__ import annotations
