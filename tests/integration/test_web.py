@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -58,6 +60,25 @@ def test_every_page_answers_with_html_that_no_script_is_needed_for(alice: Surfer
         assert "unsafe" not in shown.headers["content-security-policy"], path
         assert " style=" not in shown.text, path
         assert "<script>" not in shown.text, path
+
+
+_RUN_ON = re.compile(
+    r"\w</(?:span|b|code|small|a|time|bdi)>(?:</(?:span|a|b|bdi)>)*(?:<(?:span|b|code|small|a|time|bdi)[^>]*>)+\w"
+)
+
+
+def test_no_two_words_of_a_page_run_together(served: Served, alice: Surfer) -> None:
+    """What stands apart by style alone is one word for whoever hears or copies it."""
+    fabric = served.fabric("alice")
+    due = datetime.now(UTC) + timedelta(days=1)
+    parent = fabric.call(
+        Submit(title="Tagged", to="pool", tags=("a", "b"), needs=("code",), priority=3, due=due, not_before=due)
+    ).task.id
+    task = fabric.call(Submit(title="Child", to="pool", parent=parent)).task.id
+    served.fabric("kimi").call(Fail(fence=_taken(served, _submit(served, "Fail once")), note="no"))
+    for path in (*PAGES, f"/task/{parent}", f"/task/{task}", "/find?q=a"):
+        shown = alice.get(path).text
+        assert (_RUN_ON.search(shown) or [""])[0] == "", path
 
 
 def test_a_wrong_token_signs_nobody_in_and_the_page_says_so(served: Served) -> None:
