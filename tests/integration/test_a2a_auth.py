@@ -17,12 +17,14 @@ than the public one; refused where there is none SEC-EXTCARD-004             ``t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import pytest
 
 from taskfabric.domain.principal import Kind, ProjectRole, Trust, Via
 from taskfabric.services import verbs
+from taskfabric.surfaces.a2a import endpoint
 from taskfabric.surfaces.a2a.cards import BINDINGS
 from taskfabric.testing import TestServer
 from taskfabric.wiring import SYSTEM
@@ -247,6 +249,17 @@ def test_who_is_switched_off_gets_no_more(agents: Exchange) -> None:
         with pytest.raises(StopIteration):
             next(events)
     assert agents.post(shape("GetTask", {"id": task["id"]}), name="carol").status == 401
+
+
+def test_who_is_switched_off_while_he_waits_hears_no_result(agents: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_QUICK", 0.0)
+    dave = agents.served.add("dave", Kind.HUMAN, Trust.HUMAN)
+    with ThreadPoolExecutor() as pool:
+        waits = pool.submit(agents.post, shape("SendMessage", {"message": message("wait")}), name="dave")
+        agents.gate.begins()
+        agents.served.house.credentials.set_active(dave, active=False, stamp=SYSTEM)
+        agents.gate.open.set()
+        assert waits.result(20).status == 401
 
 
 def test_every_wrong_token_gets_the_same_answer(agents: Exchange) -> None:

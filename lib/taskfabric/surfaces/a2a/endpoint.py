@@ -243,6 +243,7 @@ class Endpoint:
                 self._leave(visit, started)
                 return
             seen = ended.result()
+            await self._pool.run(let_in)  # the wait was long: who was switched off meanwhile hears nothing
         await send_bytes(send, 200, wire.result(call.id, await self._shape(seen, history)))
 
     async def _shape(self, seen: Seen, history: int | None) -> dict[str, Any]:

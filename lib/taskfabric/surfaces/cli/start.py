@@ -31,12 +31,12 @@ _PORTS: Final = 20  # how many after the usual one are tried
 
 
 def furnish(
-    home: Path, settings: Settings, url: str, *, user: str, say: Callable[[str], None]
+    home: Path, settings: Settings, url: str, public: str, *, user: str, say: Callable[[str], None]
 ) -> tuple[Ground, str, str]:
     """The database runs and is up to date, the first human exists and his token is in ``credentials``.
 
-    Returns the ground, the human's name, and the address that signs a browser of his in, once; it is for the terminal
-    alone and kept in no file. Raises the errors of ``wiring.open_cluster``.
+    Returns the ground, the human's name, and the address below ``public`` that signs a browser of his in, once; it is
+    for the terminal alone and kept in no file. Raises the errors of ``wiring.open_cluster``.
     """
     say("starting the database")
     ground = wiring.open_cluster(home, settings)
@@ -56,7 +56,7 @@ def furnish(
         services = {
             word: wiring.service_token(house, word, str(kept.get(word, ""))) for word in (KEEPER, CRON, METRICS)
         }
-        link = f"{url}/sign-in?link={wiring.sign_in_link(house, name)}"
+        link = f"{public}/sign-in?link={wiring.sign_in_link(house, name)}"
     finally:
         house.close()
     write_private(home / CREDENTIALS, {"url": url, "user": name, "token": token})

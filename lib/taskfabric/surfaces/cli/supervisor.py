@@ -79,13 +79,15 @@ class Supervisor:
                 logs.configure(settings.log.level, settings.log.format, file=self._home / "logs/supervisor.log")
             chosen = start.choose_port(settings, self._home, asked=self._wanted.port)
             port = chosen.number
-            url = settings.server.public_url or f"http://{reachable(settings.server.host)}:{port}"
-            self._shape = {**self._runtime(url), "host": settings.server.host, "port": port}
+            # What runs here talks to it here: a public name may lead over a proxy, or be none of this machine's.
+            url = f"http://{reachable(settings.server.host)}:{port}"
+            public = settings.server.public_url or url
+            self._shape = {**self._runtime(url), "public_url": public, "host": settings.server.host, "port": port}
             self._write()
             ground: wiring.Ground | None = None
             try:
                 user = self._wanted.user or start.user_name(os.environ)
-                ground, name, link = start.furnish(self._home, settings, url, user=user, say=self._say)
+                ground, name, link = start.furnish(self._home, settings, url, public, user=user, say=self._say)
                 self._serve(settings, port, url, name, ground, lambda shape: ready({**shape, "sign_in": link}))
             finally:
                 self._end(settings)

@@ -166,9 +166,9 @@ def _told(ctx: Context, here: Path, shape: Shape, *, is_new: bool) -> int:
         return 0
     out = ctx.out
     if not is_new:
-        out.line(f"it runs already: {shape['url']} (process {shape['pid']}, data in {here})")
+        out.line(f"it runs already: {shape.get('public_url', shape['url'])} (process {shape['pid']}, data in {here})")
         return 0
-    out.line(f"\nThe fabric runs at {out.paint(shape['url'], 'bold')}, and you are {shape.get('user')}.")
+    out.line(f"\nThe fabric runs at {out.paint(shape['public_url'], 'bold')}, and you are {shape.get('user')}.")
     out.line(f"In a browser, once and within 15 minutes: {out.paint(shape['sign_in'], 'bold')}")
     out.line(f"Its data are in {here}.\n")
     out.line("Try, in another terminal:")

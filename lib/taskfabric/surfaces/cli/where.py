@@ -60,7 +60,10 @@ def find(env: Mapping[str, str], cwd: Path) -> Where:
         if not token and normal(url) == normal(here):
             token = str((read(local / CREDENTIALS) or {}).get("token", ""))
     if not token:
-        raise NotAuthenticated(f"there is no token for {url}")
+        raise NotAuthenticated(
+            f"there is no token for {url}",
+            next="set FABRIC_TOKEN to one that somebody with access there makes: `fabric token create NAME`",
+        )
     return Where(url=normal(url), token=token)
 
 
