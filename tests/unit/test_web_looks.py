@@ -136,7 +136,7 @@ def _told(text: str, kind: str) -> str:
     entry = Entry(id=1, task_id=1, author="fabric", author_id=1, at=NOON, text=text, kind=kind)
     looks = Looks("0")
     looks._env.globals["entry"] = entry
-    return looks._env.from_string("{{ entry | told }}").render(zone=ZoneInfo("Europe/Berlin"), now=NOON)
+    return looks._env.from_string("{{ entry | thread }}").render(zone=ZoneInfo("Europe/Berlin"), now=NOON)
 
 
 def test_a_line_of_the_fabrics_says_its_instants_in_the_readers_zone() -> None:
@@ -156,6 +156,14 @@ def test_the_text_of_a_line_stays_markdown_and_harmless() -> None:
     assert ">18:00</time>" in parked
     assert "<strong>quota</strong>" in parked
     assert "<img" not in parked
+
+
+def test_a_reason_says_its_instants_in_the_readers_zone_and_its_commands_as_code() -> None:
+    looks = Looks("0")
+    text = "held until 2026-12-01T17:00:00Z: `fabric <why>`"
+    looks._env.globals["text"] = text
+    said = looks._env.from_string("{{ text | told }}").render(zone=ZoneInfo("Europe/Berlin"), now=NOON)
+    assert ">18:00</time>: <code>fabric &lt;why&gt;</code>" in said
 
 
 def test_words_that_only_look_like_a_line_are_nobodys_but_their_authors() -> None:

@@ -68,6 +68,7 @@ class Looks:
             zoned=zoned,
             ticks=ticks,
             told=told,
+            thread=thread,
             labels=labels,
             browser=browser,
             weblink=weblink,
@@ -148,17 +149,20 @@ def ticks(text: str) -> Markup:
 
 
 @pass_context
-def told(context: Context, entry: Entry) -> Markup:
+def told(context: Context, text: str) -> Markup:
+    """A sentence of the fabric's: instants in the reader's zone, and what stands between backticks as code."""
+    return _pieced(_MARKED, text, lambda found: ticks(found) if found.startswith("`") else when(context, found))
+
+
+@pass_context
+def thread(context: Context, entry: Entry) -> Markup:
     """A line of a thread as Markdown; the instants in the head of one of the fabric's in the reader's zone."""
     line = parse(entry.text) if entry.kind else None
     if line is None or (line.at is None and line.until is None):
         return html_of(entry.text)
-    said = _pieced(_MARKED, render(replace(line, text="")), lambda found: _marked(context, found))
-    return Markup("<p>{}</p>{}").format(said, html_of(line.text) if line.text else "")
-
-
-def _marked(context: Context, found: str) -> Markup:
-    return ticks(found) if found.startswith("`") else when(context, found)
+    return Markup("<p>{}</p>{}").format(
+        told(context, render(replace(line, text=""))), html_of(line.text) if line.text else ""
+    )
 
 
 def labels(task: Task) -> list[str]:
