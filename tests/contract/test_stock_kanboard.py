@@ -84,6 +84,50 @@ def test_who_finds_another_mover_leaves_him_a_card_that_is_in_line_when_all_are_
         assert {hand.card(task)["title"] for task in tasks} == {f"round {round_}"}
 
 
+def _given_again(hand: Hand, alice: Fabric) -> int:
+    """The number that the next card gets, which a card that was removed had before."""
+    gone = submit(alice, "gone", to="alice")
+    assert hand.call("removeTask", task_id=gone.id) is True
+    assert alice.call(verbs.Show(task=gone.id)).task.status is Status.CANCELLED
+    probe = int(hand.call("createTask", title="the last number", project_id=gone.project_id, column_id=0))
+    assert hand.call("removeTask", task_id=probe) is True
+    again = int(hand.call("createTask", title="the next but one", project_id=gone.project_id))
+    assert hand.call("removeTask", task_id=again) is True
+    number = probe if again == probe else again + 1  # SQLite gives it again, PostgreSQL the next one
+    with hand.home.ground.tested.connect() as conn:
+        for table, column in (("tasks", "id"), ("stock_cards", "task_id")):
+            conn.execute(f"UPDATE {table} SET {column} = %s WHERE {column} = %s".encode(), (number, gone.id))
+    return number
+
+
+def test_a_number_that_a_removed_card_had_is_no_other_tasks(hand: Hand, alice: Fabric) -> None:
+    """What is known of a task (its keys, its record, who saw it) is never said of another."""
+    number = _given_again(hand, alice)
+    task = submit(alice, "new", to="alice", key="k")
+    assert task.id > number
+    card = hand.call("getTask", task_id=number)
+    assert (card["title"], int(card["is_active"])) == ("new", 0)
+    assert alice.call(verbs.Show(task=number)).task.title == "gone"
+    assert alice.call(verbs.Submit(title="new", to="alice", key="k")).task.id == task.id
+
+
+def test_a_persons_card_with_a_number_that_a_removed_card_had_goes_on_under_another(hand: Hand, alice: Fabric) -> None:
+    number = _given_again(hand, alice)
+    project = alice.call(verbs.Show(task=number)).task.project_id
+    assert hand.call("createTask", title="by hand", project_id=project, tags=["a"], priority=2) == number
+    hand.reconcile()
+    hand.reconcile()
+    [task] = alice.call(verbs.List(queue="alice", limit=10))
+    assert (task.title, task.tags, task.priority, task.id > number) == ("by hand", ("a",), 2, True)
+    assert f"goes on as #{task.id}" in hand.call("getAllComments", task_id=number)[0]["comment"]
+
+
+def test_nobody_becomes_a_member_by_what_he_sends(hand: Hand, alice: Fabric, bob: Fabric) -> None:
+    task = submit(bob, "a letter", to="alice")
+    members = hand.call("getProjectUsers", project_id=task.project_id)
+    assert "bob" not in members.values()
+
+
 def test_the_card_shows_the_task_and_follows_it(hand: Hand, alice: Fabric, kimi: Fabric) -> None:
     task = submit(alice, "paint the fence", to="kimi", description="twice", priority=2, tags=("garden",))
     card = hand.card(task)

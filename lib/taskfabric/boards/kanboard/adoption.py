@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
-from taskfabric.boards.kanboard.face import moment, of_card, words
+from taskfabric.boards.kanboard.client import Kanboard, say
+from taskfabric.boards.kanboard.face import moment, of_card, words, written
 from taskfabric.boards.kanboard.hands import HAND
 from taskfabric.boards.kanboard.leases import Lock
+from taskfabric.boards.kanboard.people import People
 from taskfabric.boards.native import arrange, judge, submit
 from taskfabric.boards.native.names import Connection, Names
 from taskfabric.domain.ancestry import Limits
@@ -107,16 +109,40 @@ def raise_epoch(conn: Connection, task_id: int, epoch: int, rest: timedelta) -> 
 
 
 def numbered(conn: Connection, task_id: int) -> None:
-    """The next row of ``tasks`` gets this number; nobody else makes one until the transaction ends. A row that has it
-    already is of a card that was removed, and is laid away for good."""
+    """The next row of ``tasks`` gets this number, which no row has; nobody else makes one until the transaction
+    ends."""
     conn.execute("SELECT pg_advisory_xact_lock(%s)", (IDS,))
-    conn.execute("DELETE FROM tasks WHERE id = %s", (task_id,))
-    conn.execute("DELETE FROM task_texts WHERE task_id = %s", (task_id,))
-    conn.execute("DELETE FROM comments WHERE task_id = %s", (task_id,))
-    conn.execute("DELETE FROM stock_comments WHERE task_id = %s", (task_id,))
-    conn.execute("DELETE FROM stock_cards WHERE task_id = %s", (task_id,))
-    conn.execute("DELETE FROM stock_leases WHERE task_id = %s", (task_id,))
     conn.execute("SELECT setval('tasks_id_seq', %s, false)", (task_id,))
+
+
+def is_known(conn: Connection, task_id: int) -> bool:
+    """Whether a task has, or has had, this number."""
+    return conn.execute("SELECT FROM tasks WHERE id = %s", (task_id,)).fetchone() is not None
+
+
+def copied(found: Found, people: People) -> dict[str, Any]:
+    """The arguments of ``createTask`` for a card like this one."""
+    card, face = found.card, of_card(found.card, found.tags)
+    maker = int(card.get("creator_id") or 0)
+    return {
+        **{name: getattr(face, name) for name in ("title", "project_id", "column_id", "swimlane_id")},
+        **{"priority": face.priority, "score": face.score, "tags": list(face.tags), "date_due": written(face.due)},
+        "description": str(card.get("description") or ""),
+        "reference": str(card.get("reference") or ""),
+        **({"creator_id": maker} if people.works_in(face.project_id, maker) else {}),
+    }
+
+
+def give_up(kanboard: Kanboard, task_id: int, instead: int | None = None) -> None:
+    """The card is closed and says why; ``instead`` goes on in its place."""
+    text = f"#{task_id} was another task's number before." + (f" This one goes on as #{instead}." if instead else "")
+    kanboard.many(
+        [
+            say("updateTask", id=task_id, reference=""),
+            say("createComment", task_id=task_id, user_id=0, content=text),
+            say("closeTask", task_id=task_id),
+        ]
+    )
 
 
 def maker(conn: Connection, name: str | None) -> Stamp:

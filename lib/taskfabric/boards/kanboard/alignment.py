@@ -54,6 +54,7 @@ class Record:
     comment_id: int
     rank: int | None  # of our row, when the card was put in its place
     moved_from: int | None  # only if that was a moment ago
+    gone: bool = False  # it was removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,10 +178,10 @@ class Alignment:
                     (found,) = self._cards([task_id])
                 if isinstance(found, Doubtful):
                     raise found
-                if found is None:
-                    return self._gone(conn, task_id)
-                now = of_card(*found)
                 record = self._record(conn, task_id)
+                if found is None or record.gone:  # a card that was removed leaves its number, perhaps to another one
+                    return self._gone(conn, task_id, record)
+                now = of_card(*found)
                 standing = self._standing(conn, task_id)
                 if self._by_hand(conn, standing, now, record, *found):
                     touched |= set(self._db.arbitrate(conn))
@@ -206,7 +207,7 @@ class Alignment:
 
     def _record(self, conn: Connection, task_id: int) -> Record:
         row = conn.execute(
-            "SELECT seen, comment_id, CASE WHEN moved_at > statement_timestamp() - %s THEN moved_from END"
+            "SELECT seen, comment_id, CASE WHEN moved_at > statement_timestamp() - %s THEN moved_from END, gone"
             "  FROM stock_cards WHERE task_id = %s",
             (_UNDONE, task_id),
         ).fetchone()
@@ -219,6 +220,7 @@ class Alignment:
             comment_id=row[1],
             rank=seen["rank"],
             moved_from=row[2],
+            gone=row[3],
         )
 
     def _standing(self, conn: Connection, task_id: int) -> Standing:
@@ -258,14 +260,18 @@ class Alignment:
         holder = self._people.name_of(now.owner_id)
         return hands.bring_in(conn, self._names, standing.task, now, changed, card, tags, holder)
 
-    def _gone(self, conn: Connection, task_id: int) -> set[int]:
+    def _gone(self, conn: Connection, task_id: int, record: Record) -> set[int]:
         """The card was removed there: the task is cancelled.
 
         Raises Doubtful if its queue is not there either: then this is not the Kanboard that we know."""
-        queue = conn.execute(
-            "SELECT q.project_id, q.name FROM queues q JOIN tasks t ON t.project_id = q.project_id WHERE t.id = %s",
-            (task_id,),
-        ).fetchone()
+        queue = (
+            None
+            if record.gone
+            else conn.execute(
+                "SELECT q.project_id, q.name FROM queues q JOIN tasks t ON t.project_id = q.project_id WHERE t.id = %s",
+                (task_id,),
+            ).fetchone()
+        )
         if queue is not None:
             marks = self._kanboard.call("getProjectMetadata", project_id=queue[0]) or {}
             if marks.get("fabric.name") != queue[1]:

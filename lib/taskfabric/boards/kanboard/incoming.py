@@ -136,20 +136,38 @@ class Incoming:
             )
             with self._db.transaction() as conn:
                 conn.execute("SELECT pg_advisory_xact_lock(%s, %s)", (MOVERS, project_id))
-                known = conn.execute(
-                    "SELECT FROM tasks t LEFT JOIN stock_cards c ON c.task_id = t.id WHERE t.id = %s"
-                    " AND NOT coalesce(c.gone, false)",
+                row = conn.execute(
+                    "SELECT coalesce(c.gone, false) FROM tasks t LEFT JOIN stock_cards c ON c.task_id = t.id"
+                    " WHERE t.id = %s",
                     (task_id,),
                 ).fetchone()
-                if known is None:
+                if row is None:
                     adoption.adopt(conn, self._names, found, self._thresholds, now)
                     log.info("card adopted task=%d project=%d", task_id, project_id)
+                elif row[0]:
+                    self._renumber(found)
+
+    def _renumber(self, found: adoption.Found) -> None:
+        """Another card stands in the place of this one, whose number a removed card had; the next look adopts it."""
+        task_id = int(found.card["id"])
+        now = self._kanboard.call("getTask", task_id=task_id)
+        if not now or not of_card(now, found.tags).active:
+            return  # somebody else has just done it
+        instead = self._kanboard.call("createTask", **adoption.copied(found, self._people))
+        if instead:
+            adoption.give_up(self._kanboard, task_id, int(instead))
+            log.info("card renumbered task=%d instead=%d", task_id, int(instead))
 
     def comments(self, task_id: int) -> None:
         """What people said on the card is in the task's thread."""
         said = self._kanboard.call("getAllComments", task_id=task_id) or []
         with self._db.plain() as conn:
-            if conn.execute("SELECT FROM tasks WHERE id = %s FOR UPDATE", (task_id,)).fetchone() is None:
+            here = conn.execute(
+                "SELECT FROM tasks t WHERE id = %(task)s AND NOT EXISTS (SELECT FROM stock_cards c"
+                " WHERE c.task_id = %(task)s AND c.gone) FOR UPDATE OF t",
+                {"task": task_id},
+            ).fetchone()
+            if here is None:
                 return
             rows = conn.execute("SELECT card_comment_id FROM stock_comments WHERE task_id = %s", (task_id,)).fetchall()
             known = {row[0] for row in rows}

@@ -44,6 +44,10 @@ class People:
             self._learn()
             return self._names.get(user_id)
 
+    def works_in(self, project_id: int, user_id: int) -> bool:
+        """Whether this user is a member or manager there. Nobody becomes one by what he sends there."""
+        return self._roles(project_id).get(user_id) in ("project-member", "project-manager")
+
     def may_hold(self, project_id: int, user_id: int) -> bool:
         """Whether cards of the project can be given to this user; he is made a member if he is none."""
         if not user_id:

@@ -26,6 +26,7 @@ from taskfabric.domain.principal import Stamp
 from taskfabric.domain.status import ColumnRole
 from taskfabric.domain.task import NewTask, Submitted
 
+_NUMBERS: Final = 20  # tried, one after another
 SUBMITTING: Final = 0x6B64  # the advisory lock of whoever makes cards: concurrent creates fail on SQLite
 
 
@@ -94,10 +95,21 @@ class Submission:
                 number = (
                     self._find(item.project_id, mark) if isinstance(answer, Doubtful) or not answer else int(answer)
                 )
+            numbers.append(self._new_number(conn, item, mark, number, stamp))
+        return numbers
+
+    def _new_number(self, conn: Connection, item: NewTask, mark: str, number: int | None, stamp: Stamp) -> int:
+        """The number of the card, or of another one in its place: SQLite gives the number of a removed card again, and
+        what is known of a task is not to be said of another."""
+        for _ in range(_NUMBERS):
             if number is None:
                 raise Unavailable("Kanboard did not make the card; nothing was submitted", sent=True)
-            numbers.append(number)
-        return numbers
+            if not adoption.is_known(conn, number):
+                return number
+            adoption.give_up(self._kanboard, number)
+            (answer,) = self._kanboard.many([self._create(conn, item, mark, stamp)])
+            number = self._find(item.project_id, mark) if isinstance(answer, Doubtful) or not answer else int(answer)
+        raise Unavailable("Kanboard gives numbers again that its removed cards had", sent=True)
 
     def _mark(self, conn: Connection, item: NewTask, stamp: Stamp) -> str:
         """A key that counts only while its task is open has another mark for each of its tasks."""
@@ -117,8 +129,7 @@ class Submission:
         number = self._find(project_id, mark)
         if number is None:
             return None
-        row = conn.execute("SELECT FROM tasks WHERE id = %s", (number,)).fetchone()
-        return number if row is None else None
+        return None if adoption.is_known(conn, number) else number
 
     def _find(self, project_id: int, mark: str) -> int | None:
         card: Mapping[str, Any] | None = self._kanboard.call(
@@ -129,7 +140,7 @@ class Submission:
     def _create(self, conn: Connection, item: NewTask, mark: str, stamp: Stamp) -> Call:
         layout = self._names.layout(conn, item.project_id)
         creator = self._people.id_of(stamp.name)
-        more: dict[str, Any] = {"creator_id": creator} if self._people.may_hold(item.project_id, creator) else {}
+        more: dict[str, Any] = {"creator_id": creator} if self._people.works_in(item.project_id, creator) else {}
         if item.score:
             more["score"] = item.score
         return say(
