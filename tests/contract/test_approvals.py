@@ -12,6 +12,8 @@ from taskfabric.domain.status import Status
 from taskfabric.domain.task import Task
 from taskfabric.ports.fabric import Fabric
 from taskfabric.services import verbs
+from taskfabric.services.inbox_verbs import Inbox
+from taskfabric.wiring import SYSTEM
 from tests.contract.acts import NOON, claim, fail, fence, look, refused, said, status, submit
 from tests.contract.approving import (
     MAIL,
@@ -84,6 +86,26 @@ def test_what_a_worker_makes_of_a_run_that_waits_is_no_result(noon: Household, a
     with pytest.raises(LeaseLost):
         fail(kimi, got, "exit code 7")
     assert alice.call(verbs.Show(task=got.task.id)).late_results == ()
+
+
+def test_an_approval_whose_decider_has_no_open_inbox_is_decided_under_the_number_of_its_task(
+    noon: Household, alice: Fabric, kimi: Fabric
+) -> None:
+    inbox = noon.projects.queue("alice")
+    assert inbox is not None
+    noon.projects.set_active(inbox.project_id, False, SYSTEM)
+    task, approval = asked(noon)
+    assert approval["task"] == task.id
+    assert [f"(#{task.id})" in line for line in said(alice, task, "question")] == [True]
+    [item] = alice.call(Inbox())["items"]
+    assert (item["kind"], item["ref"]) == ("approval", str(task.id))
+    why = alice.call(verbs.Why(task=task.id)).first
+    assert why is not None
+    assert f"#{task.id}" in why.text
+    assert approve(at_the_door(noon), approval)["state"] == "approved"
+    assert status(alice, task) is Status.READY
+    assert refused(kimi, verbs.RequestApproval(action="mail.send", args=MAIL)) == "no-inbox"
+    assert noon.ground.rows("SELECT count(*) FROM approvals") == [(1,)]
 
 
 def test_a_stale_run_asks_nothing(noon: Household, alice: Fabric, kimi: Fabric) -> None:

@@ -54,6 +54,17 @@ def garden(household: Household) -> int:
     return project.id
 
 
+def test_nobody_closes_a_queue(household: Household) -> None:
+    arranging, alice = household.hallway.arranging, household.caller("alice")
+    for name in ("pool", "alice", "kimi"):
+        queue = household.projects.queue(name)
+        assert queue is not None
+        with pytest.raises(Refused) as caught:
+            arranging.set_active(alice, queue.project_id, False)
+        assert caught.value.facts["rule"] == "queue"
+        assert household.projects.queue(name) == queue
+
+
 @pytest.mark.parametrize("what", list(ARRANGE))
 def test_only_a_human_manager_arranges(household: Household, garden: int, what: str) -> None:
     arranging = household.hallway.arranging

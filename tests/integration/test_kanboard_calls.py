@@ -225,7 +225,7 @@ def test_the_app_token_makes_accounts_without_a_way_in_and_decides_nothing_about
 def test_the_app_token_lets_nobody_into_an_inbox_also_while_it_is_closed(api: BoardApi) -> None:
     inbox = api.call("getProjectByName", "alice")["id"]
     group = api.call("createGroup", "the nosy", by="jsonrpc")
-    assert api.call("disableProject", inbox, by="jsonrpc")
+    api.served.house.projects.set_active(inbox, False, SYSTEM)
     assert api.reply("addProjectUser", [inbox, api.user_id("kimi")], "jsonrpc").json["error"]["code"] == -32007
     assert api.call("addProjectGroup", inbox, group, by="jsonrpc") is False
     assert api.call("enableProject", inbox, by="jsonrpc")

@@ -105,6 +105,16 @@ def test_an_agent_moves_its_own_unclaimed_card_between_backlog_and_ready_and_no_
     assert pool.call("createTask", title="x", project_id=pool.id, column_id=pool.columns["Done"], by="kimi") is False
 
 
+@pytest.mark.parametrize("who", ["alice", "jsonrpc"])
+def test_a_queue_is_not_closed_by_its_manager_or_the_app_token(pool: Ground, who: str) -> None:
+    inbox = pool.call("getProjectByName", "alice")["id"]
+    for project_id in (pool.id, inbox):
+        assert pool.call("disableProject", project_id, by=who) is False
+        assert pool.call("getProjectById", project_id, by=who)["is_active"] == 1
+        assert pool.call("enableProject", project_id, by=who) is True
+    assert pool.submitted()
+
+
 def test_a_card_made_in_ready_is_claimed(pool: Ground) -> None:
     made = pool.create("work", column_id=pool.columns["Ready"])
     [got] = pool.fabric("kimi").call(Claim(queue=pool.queue, limit=1))

@@ -149,6 +149,11 @@ class Approval:
     reminded: int = 0  # per cent of its time at which it was last said
     is_told: bool = False  # gate and waiting task know how it ended
 
+    @property
+    def ref(self) -> int | None:
+        """The number under which it is decided: the gate's, or while there is none the waiting task's."""
+        return self.task_id if self.gate_id is None else self.gate_id
+
     def decider(self, principal_id: int, now: datetime) -> Decider | None:
         """This person among those who may decide it now."""
         return next((d for d in self.deciders_at(now) if d.principal_id == principal_id), None)

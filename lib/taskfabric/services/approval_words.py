@@ -38,7 +38,7 @@ def face(approval: Approval) -> str:
 
 
 def ending(approval: Approval) -> str:
-    gate = approval.gate_id
+    gate = approval.ref
     return (
         f"`fabric approve {gate}` or `fabric deny {gate} --note …`, or in the browser. At {iso(approval.expires)} it"
         " expires: then nothing is done."

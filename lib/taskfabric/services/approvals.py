@@ -7,7 +7,7 @@ done again: what a crash left half done the keeper's ``tend`` finishes, and noth
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from taskfabric.domain.approval import YES, Act, Approval, Decider, Grant, Level, State, binding, canonical
@@ -16,6 +16,7 @@ from taskfabric.domain.lease import Fence
 from taskfabric.domain.levels import checked_action
 from taskfabric.domain.outcome import Done, Waiting
 from taskfabric.domain.principal import Caller, Kind, Principal, RunRef, Stamp, Trust, Via
+from taskfabric.domain.queue import Queue
 from taskfabric.domain.status import FINISHED, Flag, Status
 from taskfabric.domain.task import NewTask, Task
 from taskfabric.ports.approvals import Look, NewApproval
@@ -157,12 +158,18 @@ class Asking:
         return None
 
     def _ask(self, caller: Caller, wanted: NewApproval, person: Principal, fence: Fence | None) -> dict[str, Any]:
+        if wanted.task_id is None and self._inbox(wanted.deciders) is None:
+            raise Refused(
+                f"{person.name} has no open inbox, so nothing stands for the question",
+                next=f"open the project {person.name!r} again, or ask within a task",
+                rule="no-inbox",
+            )
         approval, made = self._desk.approvals.open(wanted, caller.stamp())
         if approval.state is not State.PENDING:  # decided in this moment
             return self._shown(caller, approval)
         approval = self.gate(approval)
         if fence is not None:
-            question = f"May I? {approval.action} waits for {person.name}'s decision (#{approval.gate_id})"
+            question = f"May I? {approval.action} waits for {person.name}'s decision (#{approval.ref})"
             try:
                 self._desk.board.settle(fence, Waiting(question=question, of_id=person.id, auth=True), caller.stamp())
             except LeaseLost:
@@ -207,12 +214,8 @@ class Asking:
 
     def gate(self, approval: Approval) -> Approval:
         """The approval with its task in the inbox of the first whom it concerns; made once."""
-        if approval.gate_id is not None or not approval.deciders:
-            return approval
-        person = self._desk.person(approval.deciders[0].principal_id)
-        queues = self._desk.projects.queues()
-        inbox = None if person is None else next((q for q in queues if q.owner_id == person.id), None)
-        if person is None or inbox is None:
+        inbox = self._inbox(approval.deciders)
+        if approval.gate_id is not None or inbox is None:
             return approval
         new = NewTask(
             project_id=inbox.project_id,
@@ -224,12 +227,19 @@ class Asking:
             key=f"approval/{approval.id}",
             trust=Trust.TRUSTED,
             label=approval.label,
-            on_behalf_id=person.id,
+            on_behalf_id=inbox.owner_id,
             human_verify=True,
         )
         made = self._desk.board.submit([new], FABRIC, self._desk.rules.limits)[0].task
         self._desk.approvals.set_gate(approval.id, made.id)
         return self._desk.approvals.get(approval.id) or approval
+
+    def _inbox(self, deciders: Sequence[Decider]) -> Queue | None:
+        """Of the first whom it concerns; None: he has none that is open."""
+        owner_id = deciders[0].principal_id if deciders else None
+        return next(
+            (q for q in self._desk.projects.queues() if q.owner_id is not None and q.owner_id == owner_id), None
+        )
 
     def notify(self, approval: Approval, to: Iterable[Decider], reason: str, subject: str) -> int:
         """A letter to those who may decide. What is secure does not wait for the end of quiet hours."""

@@ -112,7 +112,7 @@ class Delegation:
         note = f" {verb.note}" if verb.note else ""
         subject = f"{caller.principal.name} passes on: {approval.action}{note}"
         self._asking.notify(approval, [decider], "approval", subject)
-        return _receipt(approval.gate_id, other, "approval", min(until or approval.expires, approval.expires))
+        return _receipt(approval.ref, other, "approval", min(until or approval.expires, approval.expires))
 
     def _ask_instead(
         self, caller: Caller, verb: inbox_verbs.Delegate, task: Task, other: Principal, until: datetime | None

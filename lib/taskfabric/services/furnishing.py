@@ -111,6 +111,8 @@ class Furnishing:
 
     def set_active(self, caller: Caller, project_id: int, active: bool) -> None:
         policy.need_arranger(caller, "closing or opening a project")
+        if not active:
+            policy.refuse_closing(self._desk, project_id)
         self._desk.projects.set_active(project_id, active, caller.stamp())
 
     def set_public(self, caller: Caller, project_id: int, public: bool) -> None:

@@ -63,13 +63,13 @@ class Inboxes:
         me, moment = caller.principal.id, self._asking.showing.moment()
         found: list[Item] = []
         for approval in every_approval(self._desk.approvals, Look(decider_id=me, states=(State.PENDING,))):
-            if approval.expired_by(now) or approval.decider(me, now) is None or approval.gate_id is None:
+            if approval.expired_by(now) or approval.decider(me, now) is None or approval.ref is None:
                 continue
             shown = self._asking.showing.shown(caller, approval, moment)
             found.append(
                 {
                     "kind": "approval",
-                    "ref": str(approval.gate_id),
+                    "ref": str(approval.ref),
                     "task": None,
                     "approval": shown,
                     "title": f"{approval.action}" + (f" to {approval.recipient}" if approval.recipient else ""),

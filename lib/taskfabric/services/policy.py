@@ -321,6 +321,18 @@ def may_claim(desk: Desk, caller: Caller, queue: Queue) -> bool:
 # -- arranging -------------------------------------------------------------------------------------------
 
 
+def refuse_closing(desk: Desk, project_id: int) -> None:
+    """Raises Refused for a queue: what is addressed to it, and an approval that waits for its owner, would reach
+    nobody, and its cards would be under no rule."""
+    queue = desk.projects.get(project_id).queue
+    if queue is not None:
+        raise Refused(
+            f"the queue {queue.name!r} is not closed: work is addressed to it",
+            next="`fabric pause NAME` rests an agent, `fabric vacation` a human",
+            rule="queue",
+        )
+
+
 def may_make_queue(caller: Caller, kind: QueueKind, owner_id: int | None, owner_answers_to: int | None) -> bool:
     """Administrators and managers make any queue; everybody else his own inbox and queues for his own agents."""
     me = caller.principal

@@ -149,6 +149,8 @@ class Arranging:
 
     def set_active(self, caller: Caller, project_id: int, active: bool) -> Project:
         self._need_manager(caller, project_id, "closing or opening a project")
+        if not active:
+            policy.refuse_closing(self._desk, project_id)
         return self._desk.projects.set_active(project_id, active, caller.stamp())
 
     def add_column(self, caller: Caller, project_id: int, title: str, task_limit: int = 0) -> Column:

@@ -182,7 +182,7 @@ class Reading:
         approval = self._desk.approvals.of_task(task.id)
         if approval is None or approval.task_id != task.id or approval.state is not State.PENDING:
             return []
-        words = f"it waits for a decision of {task.asked or 'a human'}: `fabric inbox` has it as #{approval.gate_id}"
+        words = f"it waits for a decision of {task.asked or 'a human'}: `fabric inbox` has it as #{approval.ref}"
         return [Reason(kind=Hindrance.ASKED, text=words, until=approval.expires)]
 
     def _asked_is_away(self, task: Task) -> list[Reason]:

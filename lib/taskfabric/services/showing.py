@@ -46,7 +46,7 @@ class Showing:
         why_not = barred(self._desk, caller, approval, now) if pending else f"it is {state.value}"
         return {
             "id": approval.id,
-            "task": approval.gate_id,
+            "task": approval.ref,
             "for": approval.task_id,
             "run": None if approval.task_epoch is None else f"{approval.task_id}@{approval.task_epoch}",
             "state": state.value,

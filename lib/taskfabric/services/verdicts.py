@@ -71,7 +71,7 @@ class Verdicts:
             if approval.level >= Level.SECURE:
                 raise Refused(
                     f"approval {approval.id} is secure: it is never decided together with others",
-                    next=f"`fabric approve {approval.gate_id} --pin`",
+                    next=f"`fabric approve {approval.ref} --pin`",
                     rule="batch",
                     approval=approval.id,
                 )
@@ -85,7 +85,7 @@ class Verdicts:
             try:
                 made = self._decide(proven, approval, decider, Act.APPROVE, approval.args, approval.level, "")
             except Refused as error:  # somebody was first; that is one item, not the others
-                receipts.append({"id": approval.id, "task": approval.gate_id, "error": error.to_json()})
+                receipts.append({"id": approval.id, "task": approval.ref, "error": error.to_json()})
             else:
                 receipts.append(self._asking.showing.shown(caller, made))
         return receipts
@@ -110,7 +110,7 @@ class Verdicts:
         if found is None or found.decider(caller.principal.id, self._desk.board.now()) is None:
             return False
         approval, decider = self._mine(caller, task_id)
-        how = f"`fabric {match[1]} {approval.gate_id}`, or the browser"
+        how = f"`fabric {match[1]} {approval.ref}`, or the browser"
         if caller.via is Via.LOCAL:
             raise Refused(
                 "a machine's credential, or one that somebody else made for you, decides nothing, in comments neither",
@@ -128,7 +128,7 @@ class Verdicts:
         if approval.level >= Level.SECURE:
             raise Refused(
                 "this one needs your PIN, which is never written into a comment",
-                next=f"use `fabric approve {approval.gate_id} --pin`, or the browser",
+                next=f"use `fabric approve {approval.ref} --pin`, or the browser",
                 rule="pin",
             )
         self._decide(caller, approval, decider, Act.APPROVE, approval.args, approval.level, "")
@@ -229,7 +229,7 @@ def _same(approval: Approval, seen: str) -> None:
     if seen != approval.hash:
         raise Refused(
             "what you were shown is not what is asked now",
-            next=f"look at it again: `fabric show {approval.gate_id}`",
+            next=f"look at it again: `fabric show {approval.ref}`",
             rule="seen",
             approval=approval.id,
         )
