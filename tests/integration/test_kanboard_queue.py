@@ -6,7 +6,7 @@ import pytest
 
 from taskfabric.domain.errors import LeaseLost
 from taskfabric.services.args import FenceArg
-from taskfabric.services.verbs import Claim, Done, Show
+from taskfabric.services.verbs import Claim, Done, Show, Submit, Verify
 from tests.integration.board_api import BoardApi, Refusal
 from tests.integration.cards import Ground, queue
 
@@ -71,6 +71,26 @@ def test_closing_is_verification_and_the_producer_never_closes(pool: Ground) -> 
     assert _status(pool, task) == "done"
     assert pool.call("closeTask", task) is True
     assert _status(pool, task) == "verified"
+
+
+@pytest.mark.parametrize("way", ["made there", "moved there"])
+def test_a_human_closes_what_he_did_himself_with_any_client(pool: Ground, way: str) -> None:
+    task = pool.create("water the plants", column_id=pool.columns["Done" if way == "made there" else "Ready"], by="bob")
+    if way == "moved there":
+        assert pool.move(task, "Done", by="bob") is True
+    assert _status(pool, task) == "done"
+    assert pool.call("closeTask", task, by="bob") is True
+    assert _status(pool, task) == "verified"
+
+
+def test_a_human_who_did_what_another_wanted_does_not_close_it(pool: Ground) -> None:
+    task = pool.fabric("alice").call(Submit(title="water her plants", to="bob")).task.id
+    inbox = pool.call("getProjectByName", "bob", by="bob")["id"]
+    done = pool.call("getColumns", inbox, by="bob")[-1]["id"]
+    assert pool.call("moveTaskPosition", inbox, task, done, 1, 0, by="bob") is True
+    assert pool.call("closeTask", task, by="bob") is False
+    assert _refusals(pool, task) == ["producer-never-closes"]
+    assert pool.fabric("alice").call(Verify(task=task)).status.value == "verified"
 
 
 def test_an_unrelated_agent_verifies_by_closing(pool: Ground) -> None:

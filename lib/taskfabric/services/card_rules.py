@@ -85,15 +85,22 @@ def need_creator(caller: Caller, role: ColumnRole | None) -> None:
 
 def need_closer(desk: Desk, caller: Caller, task: Task) -> None:
     """Raises Refused unless this caller may close the card of a queue: what is done is verified by it, and all else is
-    cancelled."""
+    cancelled. A human closes what he did himself, if nobody else wanted it."""
     refuse_leased(caller, task, "closing")
     if task.status is Status.DONE:
-        policy.need_judge(desk, caller, task, "closing")
+        if not (acts_himself(caller) and _did_own(caller, task)):
+            policy.need_judge(desk, caller, task, "closing")
         return
     policy.refuse_own_line(desk, caller, task.id, "closing")
     if task.status is Status.DEAD or task.submitter_id != caller.principal.id:
         policy.need_human(caller, "closing what somebody else submitted, or what is dead", "not-submitter")
         policy.need_part(desk, caller, task, "closing")
+
+
+def _did_own(caller: Caller, task: Task) -> bool:
+    """True for the producer of what he submitted himself, or an agent of his on his behalf."""
+    me = caller.principal
+    return task.producer_id == me.id and (task.submitter_id == me.id or task.on_behalf == me.name)
 
 
 def need_hand(desk: Desk, caller: Caller, task: Task, what: str) -> None:
