@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from taskfabric.services.overview_verbs import Depths, RecentEvents, ShowBoard
+from taskfabric.services.overview_verbs import Depths, RecentEvents, ShowBoard, Standing
 from taskfabric.services.verbs import (
     Chunks,
     Done,
@@ -177,6 +177,8 @@ def test_a_renewed_lease_is_shown_of_a_card_that_has_not_changed(served: Served,
     with _stream(alice, _live(alice, "/board/pool")) as events:
         until = kimi.call(Renew(fences=(fence,), lease=7200))[0].until
         assert until is not None
+        stands = served.fabric("alice").call(Standing(queue="pool", tasks=(task, 999_999)))
+        assert stands == {task: until}
         assert f'data-until="{iso(until)}"' in _next(events, "card")[1]
 
 

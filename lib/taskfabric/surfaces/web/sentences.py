@@ -23,7 +23,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "failed": "failed at it[, attempt {attempt}][, again at {retry_at}][: {error}]",
     "dead": "ended as a dead letter[: {error}]",
     "released": "gave it back[: {reason}]",
-    "expired": "took its lease back[ from {holder}]: it had run out",
+    "expired": "took the lease back[ from {holder}]: it had run out",
     "verified": "verified the result",
     "rejected": "sent the result back[: {reason}]",
     "cancelled": "cancelled it",
