@@ -159,6 +159,31 @@ def test_reserved_tags_are_shown_survive_a_replace_and_are_set_by_nobody(pool: G
     assert pool.found("tag:tier:large") == [task]
 
 
+@pytest.mark.parametrize("who", ["kimi", "bob", "jsonrpc"])
+def test_a_tag_is_changed_only_by_who_may_change_every_card_that_has_it(pool: Ground, who: str) -> None:
+    held, shared = pool.claimed(tags=["mine", "ours"]), pool.create("own", tags=["ours", "own"], by=who)
+    tags = {row["name"]: row["id"] for row in pool.call("getTagsByProject", pool.id, by="jsonrpc")}
+    for name in ("mine", "ours"):
+        assert pool.call("updateTag", tags[name], "changed", by=who) is False
+        assert pool.call("removeTag", tags[name], by=who) is False
+    assert set(pool.call("getTaskTags", held).values()) == {"mine", "ours"}
+    assert pool.call("updateTag", tags["own"], "changed", by=who) is True
+    assert pool.call("removeTag", tags["own"], by=who) is True
+    assert set(pool.call("getTaskTags", shared, by=who).values()) == {"ours"}
+    assert pool.call("updateTag", tags["ours"], "theirs") is True, "alice manages the pool"
+    assert set(pool.call("getTaskTags", held).values()) == {"mine", "theirs"}
+
+
+def test_the_names_of_tags_tell_nothing_of_cards_that_one_may_not_see(pool: Ground) -> None:
+    pool.submitted(tags=["hers", "both"])
+    pool.submitted(by="bob", tags=["both"])
+    pool.call("createTag", pool.id, "nobodys")
+    for method, args in (("getTagsByProject", [pool.id]), ("getAllTags", [])):
+        names = {row["name"] for row in pool.call(method, *args, by="bob") if row["project_id"] == pool.id}
+        assert names == {"both", "nobodys"}
+    assert {row["name"] for row in pool.call("getTagsByProject", pool.id, by="kimi")} == {"hers", "both", "nobodys"}
+
+
 def test_the_fabrics_metadata_are_read_and_never_written(pool: Ground) -> None:
     task = pool.claimed()
     shown = pool.call("getTaskMetadata", task)

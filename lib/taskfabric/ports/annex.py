@@ -15,8 +15,12 @@ class Annex(Protocol):
     Writes are one transaction each with their journal event; False: nothing was changed."""
 
     # -- tags ----------------------------------------------------------------------------------------
-    def tags(self, project_id: int | None) -> list[Row]:
-        """Of one project with the global ones, or all."""
+    def tags(self, project_id: int | None, viewer: Viewer | None) -> list[Row]:
+        """Of one project with the global ones, or all; without those that only cards have which the viewer may not
+        see."""
+
+    def tagged(self, tag_id: int) -> list[int]:
+        """The tasks that have this tag."""
 
     def tags_of_task(self, task_id: int) -> list[tuple[int, str]]:
         """People's tags of a task by name: number and name."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from taskfabric.domain.errors import BadInput, Refused, not_found
-from taskfabric.domain.principal import AppRole, Caller
+from taskfabric.domain.principal import AppRole, Caller, ProjectRole
 from taskfabric.domain.reserved_tags import reserved_tag_id
 from taskfabric.domain.task import Task
 from taskfabric.ports.annex import Annex
@@ -44,17 +44,17 @@ class CardAnnex:
     def all_tags(self, caller: Caller) -> list[Row]:
         """The global ones and those of the projects that the caller belongs to."""
         if policy.is_app(caller):
-            return self._annex.tags(None)
+            return self._annex.tags(None, None)
         mine = self._desk.projects
         return [
             row
-            for row in self._annex.tags(None)
+            for row in self._annex.tags(None, policy.eyes(caller))
             if row["project_id"] == 0
             or (isinstance(row["project_id"], int) and mine.role_of(row["project_id"], caller.principal.id) is not None)
         ]
 
-    def project_tags(self, project_id: int) -> list[Row]:
-        return self._annex.tags(project_id)
+    def project_tags(self, caller: Caller, project_id: int) -> list[Row]:
+        return self._annex.tags(project_id, policy.eyes(caller))
 
     def create_tag(self, caller: Caller, project_id: int, name: str, color_id: str | None) -> int | None:
         self._tag_name(name, project_id)
@@ -62,10 +62,24 @@ class CardAnnex:
 
     def update_tag(self, caller: Caller, project_id: int, tag_id: int, name: str, color_id: str | None) -> bool:
         self._tag_name(name, project_id)
+        self._may_change_tag(caller, project_id, tag_id)
         return self._annex.update_tag(tag_id, name, _color(color_id), caller.stamp())
 
-    def remove_tag(self, caller: Caller, tag_id: int) -> bool:
+    def remove_tag(self, caller: Caller, project_id: int, tag_id: int) -> bool:
+        self._may_change_tag(caller, project_id, tag_id)
         return self._annex.remove_tag(tag_id, caller.stamp())
+
+    def _may_change_tag(self, caller: Caller, project_id: int, tag_id: int) -> None:
+        """A tag names no card and changes each that has it. Raises Refused, in a queue and for a global one, unless
+        the caller may change them all, or manages the queue."""
+        projects = self._desk.projects
+        if project_id and projects.queue(project_id) is None:
+            return
+        role = projects.role_of(project_id, caller.principal.id)
+        if role is ProjectRole.MANAGER and card_rules.acts_himself(caller):
+            return
+        for task_id in self._annex.tagged(tag_id):
+            self._editable(caller, task_id)
 
     def _tag_name(self, name: str, project_id: int) -> None:
         _line(name, "tag")

@@ -35,7 +35,7 @@ class Tags:
         return self._annex.all_tags(call.caller)
 
     def of_project(self, call: Call, project_id: int) -> object:
-        return self._annex.project_tags(project_id)
+        return self._annex.project_tags(call.caller, project_id)
 
     def create(self, call: Call, project_id: int, tag: str, color_id: str | None = None) -> object:
         """In a project, or, by the app token, for all of them (0)."""
@@ -52,7 +52,7 @@ class Tags:
         return self._annex.update_tag(call.caller, call.project_id, tag_id, tag, color_id)
 
     def remove(self, call: Call, tag_id: int) -> bool:
-        return self._annex.remove_tag(call.caller, tag_id)
+        return self._annex.remove_tag(call.caller, call.project_id, tag_id)
 
     def put(self, call: Call, project_id: int, task_id: BigId, tags: list[object]) -> bool:
         return self._annex.set_task_tags(call.caller, task_id, tags)

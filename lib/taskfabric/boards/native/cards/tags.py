@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from taskfabric.boards.native.cards import words
-from taskfabric.boards.native.cards.faces import rows
+from taskfabric.boards.native.cards.faces import SEEN_ANYWHERE, rows, through
 from taskfabric.boards.native.cards.part import Part
 from taskfabric.boards.native.layout import journal
 from taskfabric.boards.native.names import Connection
-from taskfabric.domain.principal import Stamp
+from taskfabric.domain.principal import Stamp, Viewer
 from taskfabric.ports.faces import Row
+
+# A tag that only cards have which the viewer may not see would tell of them.
+_LIST: Final = f"""
+SELECT g.id, g.name, g.project_id, g.color_id FROM tags g
+ WHERE (%(project)s::int IS NULL OR g.project_id IN (0, %(project)s))
+   AND (%(me)s::int IS NULL OR NOT EXISTS (SELECT FROM task_has_tags h WHERE h.tag_id = g.id)
+        OR EXISTS (SELECT FROM task_has_tags h JOIN tasks t ON t.id = h.task_id
+                    WHERE h.tag_id = g.id AND {SEEN_ANYWHERE}))
+ ORDER BY g.name, g.id
+"""
 
 
 class Tags(Part):
-    def tags(self, project_id: int | None) -> list[Row]:
+    def tags(self, project_id: int | None, viewer: Viewer | None) -> list[Row]:
         with self._db.connection() as conn:
-            return rows(
-                conn,
-                "SELECT id, name, project_id, color_id FROM tags"
-                " WHERE %(project)s::int IS NULL OR project_id IN (0, %(project)s) ORDER BY name, id",
-                {"project": project_id},
-            )
+            return rows(conn, _LIST, {"project": project_id, **through(viewer)})
+
+    def tagged(self, tag_id: int) -> list[int]:
+        with self._db.connection() as conn:
+            found = conn.execute("SELECT task_id FROM task_has_tags WHERE tag_id = %s ORDER BY task_id", (tag_id,))
+            return [row[0] for row in found.fetchall()]
 
     def tags_of_task(self, task_id: int) -> list[tuple[int, str]]:
         with self._db.connection() as conn:
