@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -18,6 +17,7 @@ from taskfabric.domain.lease import Fence
 from taskfabric.domain.limit import Limit, LimitClass
 from taskfabric.domain.outcome import Done, Failed, Outcome, Parked, Released
 from taskfabric.ports.runtime import DRAINED, Job, Result, Runtime
+from taskfabric.runtimes.incidents import incident
 from workers import clock
 from workers.heartbeat import Heartbeat, Held
 from workers.telling import Telling
@@ -110,9 +110,7 @@ class Run:
         except FabricError as error:
             self._result = Result(outcome=Failed(error=error.message))
         except BaseException as error:  # the run's fault, whatever it is, is the task's failure and not ours
-            self._telling.chunk("".join(traceback.format_exception(error)), stream="trace")
-            log.warning("run raised task=%s error=%s", self._job.fence, type(error).__name__)
-            self._result = Result(outcome=Failed(error=_short_reason(error)))
+            self._result = Result(outcome=Failed(error=incident("the agent failed", self._job.fence, error=error)))
         finally:
             self._ended.set()
             self._wake.set()
@@ -198,11 +196,6 @@ def _met(limit: Limit) -> str:
         LimitClass.OVERLOAD: "the provider is overloaded",
     }.get(limit.cls, "the provider's limit")
     return ": ".join(part for part in (said, limit.evidence) if part)
-
-
-def _short_reason(error: BaseException) -> str:
-    line = str(error).strip().partition("\n")[0][:200]
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
 def _long(length: timedelta) -> str:

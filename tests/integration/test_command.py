@@ -137,15 +137,25 @@ def test_a_program_that_cannot_be_executed_fails_for_good(carry: Carry, workspac
 @pytest.mark.parametrize(
     ("code", "outcome"),
     [
-        (1, Failed(error="exit code 1: last words")),
         (7, Waiting(question="last words")),
         (75, Parked(until=NOW + timedelta(minutes=10), reason="last words")),
         (77, Declined(reason="last words")),
-        (137, Failed(error="exit code 137: last words")),
     ],
 )
 def test_an_exit_code_says_how_it_ended(carry: Carry, code: int, outcome: object) -> None:
     assert carry(str(CODER), "exit", str(code)).outcome == outcome
+
+
+@pytest.mark.parametrize("code", [1, 137])
+def test_the_last_words_of_a_failed_program_are_in_the_log_only(
+    carry: Carry, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D4: they may be an exception's, with a password in it."""
+    outcome = carry(str(CODER), "exit", str(code)).outcome
+    assert isinstance(outcome, Failed)
+    what, _, number = outcome.error.partition("; it is incident ")
+    assert what == f"exit code {code}"
+    assert any("last words" in line for line in caplog.messages if number in line)
 
 
 def test_a_result_file_says_more_than_the_exit_code(carry: Carry) -> None:
@@ -267,10 +277,13 @@ def test_a_kimi_in_a_burst_waits_for_seconds(carry: Carry) -> None:
 
 
 @pytest.mark.parametrize("shape", ["claude-json", "kimi-json"])
-def test_garbage_is_shown_as_what_it_is(carry: Carry, shape: str) -> None:
+def test_garbage_is_named_on_the_card_and_shown_in_the_log(
+    carry: Carry, shape: str, caplog: pytest.LogCaptureFixture
+) -> None:
     result = carry(str(CODER), "garbage", shape=shape)
     assert isinstance(result.outcome, Failed)
-    assert f"its output is not {shape}: 'Segmentation" in result.outcome.error
+    assert result.outcome.error.startswith(f"its output is not {shape}; it is incident")
+    assert "Segmentation" in caplog.text
 
 
 @pytest.mark.parametrize("shape", ["claude-json", "kimi-json"])

@@ -143,13 +143,16 @@ def test_an_endpoint_in_trouble_gives_the_task_back(tmp_path: Path) -> None:
     assert result.limit.cls is LimitClass.OVERLOAD
 
 
-def test_an_endpoint_that_is_away_is_named_and_the_task_goes_back(tmp_path: Path) -> None:
+def test_an_endpoint_that_is_away_gives_the_task_back_and_is_named_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens there
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         result = carry(url, tmp_path)
     assert isinstance(result.outcome, Parked)
-    assert url in result.outcome.reason
+    assert "endpoint does not answer" in result.outcome.reason
+    assert url in caplog.text
     assert result.limit is not None
     assert result.limit.cls is LimitClass.OVERLOAD
 
@@ -162,6 +165,20 @@ def test_a_refused_key_spends_no_attempt_and_is_named(tmp_path: Path, monkeypatc
     assert script.keys == ["Bearer abc"]
     assert isinstance(outcome, Parked)
     assert "refuses TESTER_KEY" in outcome.reason
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 418, 429, 500, 503])
+def test_the_words_of_a_provider_are_in_the_log_only(
+    tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What comes to the card and to the roster is its kind, in our words."""
+    caplog.set_level("INFO")
+    said = {"error": {"message": "usage limit reached for dbpass=hunter2", "type": "hunter2"}}
+    with endpoint(Script(status=status, body=said)) as url:
+        result = carry(url, tmp_path)
+    assert isinstance(result.outcome, Failed | Parked)
+    assert "hunter2" not in repr(result)
+    assert "hunter2" in caplog.text
 
 
 def test_a_key_that_is_not_there_is_named(tmp_path: Path) -> None:

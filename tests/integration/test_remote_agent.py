@@ -261,6 +261,21 @@ def test_a_refused_or_missing_credential_rests_the_task_and_spends_nothing(
         assert outcome.until == NOW + timedelta(minutes=10)
 
 
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 410, 429, 500, 503])
+def test_the_words_of_a_refusal_are_in_the_log_only(
+    agent: Agent, tmp_path: Path, status: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D4: what comes to the card and to the roster is its kind, in our words."""
+    monkeypatch.setattr("taskfabric.runtimes.remote._FIRST_PAUSE", 0.01)
+    caplog.set_level("INFO")
+    error = {"code": -32602, "message": "usage limit reached for dbpass=hunter2"}
+    agent.busy = JSONResponse({"jsonrpc": "2.0", "id": 1, "error": error}, status)
+    result = run(job(agent, tmp_path, "Fix"), tmp_path)
+    assert isinstance(result.outcome, Failed | Parked)
+    assert "hunter2" not in repr(result)
+    assert "hunter2" in caplog.text
+
+
 def test_a_busy_agent_rests_the_task_until_the_instant_that_it_names(agent: Agent, tmp_path: Path) -> None:
     agent.busy = JSONResponse({"error": {"message": "all hands are full"}}, 503, {"Retry-After": "120"})
     result = run(job(agent, tmp_path, "Fix"), tmp_path)

@@ -75,7 +75,7 @@ def test_a_pool_task_is_taken_as_well(served: Served, tmp_path: Path) -> None:
 def test_every_way_to_end_becomes_its_status(served: Served, tmp_path: Path) -> None:
     """Outcomes are values."""
     wanted = {
-        "fail": (Status.READY, "ValueError: there is no such branch"),
+        "fail": (Status.READY, "the agent failed; it is incident"),
         "die": (Status.READY, "died of signal 9"),
         "nothing": (Status.READY, "an entry point returns"),
         "ask": (Status.WAITING, "Which of the two?"),
@@ -95,16 +95,21 @@ def test_every_way_to_end_becomes_its_status(served: Served, tmp_path: Path) -> 
     assert (attached.name, attached.size) == ("report.txt", 9)
 
 
-def test_what_a_run_says_and_its_traceback_are_in_the_journal_only(served: Served, tmp_path: Path) -> None:
+def test_the_words_of_an_exception_are_in_the_log_only_under_the_number_that_the_card_names(
+    served: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D4: whoever reads the card is not whoever may read a password in a traceback."""
     employ(served, tmp_path, "ada", "fail")
     number = submit(served, "fail", "ada")
     with hired(served, "ada", tmp_path, once=True) as one:
         one.thread.join(20)
     with served.fabric("alice") as alice:
         chunks = alice.call(verbs.ReadChunks(task=number))["chunks"]
-    assert [c["stream"] for c in chunks] == ["trace"]
-    assert "Traceback" in chunks[0]["text"]
-    assert "and a second line" not in comments(served, number)
+    assert chunks == []
+    said = comments(served, number)
+    assert "no such branch" not in said
+    named = said.partition("incident ")[2][:8]
+    assert any("Traceback" in line and "and a second line" in line for line in caplog.messages if named in line)
 
 
 def test_a_flood_of_output_is_kept_up_to_a_cap(served: Served, tmp_path: Path) -> None:

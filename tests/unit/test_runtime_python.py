@@ -83,11 +83,16 @@ def test_what_it_prints_is_told_before_its_end(entry: list[PythonRuntime], tmp_p
     assert len(heard.of("out")) == 300 * 1024
 
 
-def test_an_exception_is_a_failure_with_a_short_reason(entry: list[PythonRuntime], tmp_path: Path) -> None:
+def test_an_exception_is_a_failure_with_a_number_and_its_words_are_in_the_log(
+    entry: list[PythonRuntime], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     heard = Heard()
-    result = runtime(entry, "fail").run(job(tmp_path), heard, goes_on)
-    assert result.outcome == Failed(error="ValueError: there is no such branch")
-    assert "Traceback" in heard.of("trace")
+    outcome = runtime(entry, "fail").run(job(tmp_path), heard, goes_on).outcome
+    assert isinstance(outcome, Failed)
+    what, _, number = outcome.error.partition("; it is incident ")
+    assert (what, heard.said) == ("the agent failed", [])
+    (line,) = (line for line in caplog.messages if number in line)
+    assert "ValueError: there is no such branch" in line
 
 
 def test_a_dead_process_is_a_failure_and_the_next_job_gets_a_new_one(

@@ -75,7 +75,7 @@ class Account:
             until=until,
             reason=f"{spent} {how}",
             next="`fabric resume NAME --account` opens it now"
-            + (f"; the provider said: {self.evidence[:120]}" if self.evidence else ""),
+            + (f"; what was met: {self.evidence[:120]}" if self.evidence else ""),
         )
 
     def _warned(self, now: datetime) -> Part:

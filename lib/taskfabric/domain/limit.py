@@ -49,7 +49,7 @@ class Limit:
     window: str = ""  # short, minute, five_hour, daily, weekly, monthly, …
     reset: datetime | None = None  # UTC
     confidence: Confidence = Confidence.UNKNOWN
-    evidence: str = ""  # the words or headers it was read from, at most 200 characters
+    evidence: str = ""  # what was met, in our words: cards and rosters show it
     learned: tuple[Learned, ...] = ()
 
     @property

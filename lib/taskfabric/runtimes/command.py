@@ -6,7 +6,7 @@ by a result file (``result_file``):
 
     0   done, its output is the note       75  parked for ten minutes (a temporary failure)
     7   needs input, its output asks       77  refused for good
-    any other: failed, with its last words
+    any other: failed; its last words are in the worker's log, under a number that the failure names
 
 A limit of its provider is looked for only in what the program itself says of its failure.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -32,6 +33,7 @@ from taskfabric.domain.outcome import Declined, Done, Failed, Outcome, Parked, W
 from taskfabric.ports.runtime import Job, Progress, Result
 from taskfabric.runtimes import isolation as isolating
 from taskfabric.runtimes import limits, prompt, result_file, shapes
+from taskfabric.runtimes.incidents import incident
 from taskfabric.runtimes.isolation import Cell, Grant, Isolation, Run
 from taskfabric.runtimes.output import Output
 
@@ -45,6 +47,7 @@ _OWN: Final = ("FABRIC_", "KANBOARD_", "PG", "LD_", "PYTHON")  # never granted: 
 _PIPES: Final = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 _MET: Final = frozenset({LimitClass.THROTTLE, LimitClass.OVERLOAD, LimitClass.EXHAUSTED})
 _EVIDENCE: Final = 400  # characters of a failure's last words
+_KIND: Final = re.compile(r"error_[a-z_]{1,40}")
 
 
 class CommandRuntime:
@@ -223,7 +226,7 @@ class CommandRuntime:
         if wrong:
             outcome: Outcome = Failed(error=wrong)
         else:
-            outcome = self._by_code(code, said, err)
+            outcome = self._by_code(job, code, said, err)
         return Result(outcome=outcome, limit=limit, usage=said.usage)
 
     def _brought(self, result: Result, home: Path) -> Result:
@@ -239,13 +242,13 @@ class CommandRuntime:
         self.close()
         return replace(result, attachments=tuple(brought))
 
-    def _by_code(self, code: int, said: shapes.Said, err: Output) -> Outcome:
+    def _by_code(self, job: Job, code: int, said: shapes.Said, err: Output) -> Outcome:
         last = _last_words(err.end) or said.error or _last_words(said.answer) or said.garbage
         match code:
             case 0 if said.error:
-                return Failed(error=said.error[:_EVIDENCE])
+                return _failed("the program says that it failed", said.error, job)
             case 0 if said.garbage:
-                return Failed(error=f"its output is not {self._spec.shape}: {said.garbage!r}")
+                return _failed(f"its output is not {self._spec.shape}", said.garbage, job)
             case 0 if not said.answer:
                 return Failed(error="the program ended well but said nothing")
             case 0:
@@ -257,7 +260,11 @@ class CommandRuntime:
             case 77:
                 return Declined(reason=last or "the program refuses the task")
             case _:
-                return Failed(error=f"exit code {code}" + (f": {last}" if last else " without a word"))
+                return (
+                    _failed(f"exit code {code}", last, job)
+                    if last
+                    else Failed(error=f"exit code {code} without a word")
+                )
 
     def _limit(self, said: shapes.Said, out: Output, err: Output, *, failed: bool) -> Limit | None:
         """The clearest of what it says: its structured error, its error channel, then the end of a failed output."""
@@ -277,6 +284,12 @@ class CommandRuntime:
                 # It got by all the same: a result is never given up for what the program met on its way.
                 return limit if failed or limit.cls not in _MET else replace(limit, cls=LimitClass.WARNING)
         return None
+
+
+def _failed(what: str, said: str, job: Job) -> Failed:
+    """A failure with the program's own kind of it; other words of its may hold anything, and are in the log."""
+    kind = said.strip()
+    return Failed(error=f"{what}: {kind}" if _KIND.fullmatch(kind) else incident(what, job.fence, said=said))
 
 
 def _filled(word: str, values: dict[str, str]) -> str:

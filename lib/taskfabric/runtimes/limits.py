@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
@@ -22,11 +23,21 @@ from taskfabric.domain.limit import Confidence, Limit, LimitClass
 from taskfabric.runtimes import limit_words, reset_times
 from taskfabric.runtimes.limit_headers import from_headers, learned, window_of
 
+log = logging.getLogger(__name__)
+
 _TAIL_LINES: Final = 12  # a program that ends because of a limit says so at its end
 _TAIL_CHARS: Final = 4000
 _LINE: Final = 600  # a line longer than this is content, not a message
 _PLANS: Final = ("claude", "codex")  # subscriptions with a five-hour and a weekly window
 _OVERLOADED: Final = frozenset({502, 503, 504, 529})
+_MEANT: Final = {
+    LimitClass.OK: "within its limits",
+    LimitClass.WARNING: "close to a limit",
+    LimitClass.THROTTLE: "asked to wait",
+    LimitClass.OVERLOAD: "overloaded",
+    LimitClass.EXHAUSTED: "usage limit reached",
+    LimitClass.UNKNOWN: "refused",
+}
 
 
 class Channel(StrEnum):
@@ -53,10 +64,21 @@ def classify(signal: Signal, *, now: datetime, host: tzinfo) -> Limit:
     """What the signal means. ``now`` is when it was received; ``host`` the zone in which unnamed clock times are read.
 
     The reset is None when the provider named none; then its confidence is unknown. ``Limit.reopens`` is when to try.
+    The evidence is in our words; the provider's are in the log.
     """
     headers = {key.lower(): value for key, value in signal.headers.items()}
     found = _classified(signal, headers, now, host)
+    if found.evidence:
+        if found.cls is not LimitClass.OK:
+            log.info("limit met provider=%s class=%s said=%s", signal.provider, found.cls, found.evidence)
+        found = replace(found, evidence=_in_our_words(found, signal))
     return replace(found, learned=learned(headers, now=now)) if headers else found
+
+
+def _in_our_words(limit: Limit, signal: Signal) -> str:
+    """What was met, for cards and for availability, which others read: what it was read from may hold anything."""
+    parts = (_MEANT[limit.cls], limit.window, f"HTTP {signal.status}" if signal.status else "")
+    return ", ".join(part for part in parts if part)
 
 
 def _classified(signal: Signal, headers: Mapping[str, str], now: datetime, host: tzinfo) -> Limit:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import logging
 import os
 import re
 import threading
@@ -26,11 +27,13 @@ from taskfabric.domain.outcome import Done, Failed, Outcome, Parked
 from taskfabric.ports.runtime import Job, Progress, Result
 from taskfabric.runtimes import limits, prompt, tiny
 
+log = logging.getLogger(__name__)
+
 _TICK: Final = 0.5  # seconds between two looks at whether the run must end
 _CONNECT: Final = 10.0  # seconds
 _REST: Final = timedelta(minutes=1)  # after an overload that names no time
 _KEY_REST: Final = timedelta(minutes=10)  # a refused key is not mended within a moment
-_ERROR: Final = 300  # characters
+_ERROR: Final = 300  # characters of a provider's words in the log
 _PREFIX: Final = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception|Timeout):\s*|^\w+Exception - ")
 _SYSTEM: Final = "You carry out one task of a shared board. " + prompt.RULES
 _AWAY: Final = frozenset({"APIConnectionError", "InternalServerError", "ServiceUnavailableError", "BadGatewayError"})
@@ -81,7 +84,7 @@ class ModelRuntime:
             if why := stopped():
                 ended.set()  # the caller closes the stream at the next piece, or at its time-out
                 return Result(outcome=Failed(error=f"it was ended: {why}"), usage=heard.usage)
-        return self._refused(heard) if heard.error is not None else self._answered(heard)
+        return self._refused(heard, job) if heard.error is not None else self._answered(heard)
 
     def close(self) -> None:
         """Nothing is kept between runs; a tiny model's server ends with the process."""
@@ -172,13 +175,22 @@ class ModelRuntime:
             text += f"\n\n[cut: the model stopped at its limit of {self._spec.max_tokens} tokens]"
         return Result(outcome=Done(note=text), limit=seen, usage=heard.usage)
 
-    def _refused(self, heard: _Heard) -> Result:
+    def _refused(self, heard: _Heard, job: Job) -> Result:
+        """What is told of a refusal is ours: a provider's own words may hold anything, and are in the log only."""
         error = heard.error
         kind, status = type(error).__name__, _status(error)
         said = _said(error)
         if isinstance(error, FabricError):
             until = self._clock() + _KEY_REST
             return Result(outcome=Parked(until=until, reason=f"{error.message}; {error.next}".rstrip("; ")))
+        log.warning(
+            "model refused task=%s endpoint=%s kind=%s status=%s said=%s",
+            job.fence,
+            self._spec.endpoint or _provider(self._spec.model),
+            kind,
+            status,
+            said[:_ERROR],
+        )
         limit = limits.classify(
             limits.Signal(
                 provider=_provider(self._spec.model),
@@ -191,16 +203,13 @@ class ModelRuntime:
             host=self._host,
         )
         if limit.cls is LimitClass.UNKNOWN and (kind in _AWAY or (status or 0) >= 500):
-            where = self._spec.endpoint or _provider(self._spec.model)
-            limit = Limit(cls=LimitClass.OVERLOAD, evidence=f"{where} does not answer: {said}"[:200])
+            limit = Limit(cls=LimitClass.OVERLOAD, evidence=f"the model's endpoint does not answer ({status or kind})")
         if limit.cls in {LimitClass.EXHAUSTED, LimitClass.THROTTLE, LimitClass.OVERLOAD}:
             until = limit.reopens or self._clock() + _REST
-            return Result(
-                outcome=Parked(until=until, reason=limit.evidence or said[:_ERROR]), limit=limit, usage=heard.usage
-            )
-        return Result(outcome=self._failed(kind, status, said), usage=heard.usage)
+            return Result(outcome=Parked(until=until, reason=limit.evidence), limit=limit, usage=heard.usage)
+        return Result(outcome=self._failed(kind, status), usage=heard.usage)
 
-    def _failed(self, kind: str, status: int | None, said: str) -> Outcome:
+    def _failed(self, kind: str, status: int | None) -> Outcome:
         if kind == "ContextWindowExceededError":
             error = "the prompt is longer than the model reads; set a smaller context_chars in the card"
             return Failed(error=error, retry=False)
@@ -209,8 +218,8 @@ class ModelRuntime:
         if status in {401, 403}:
             # Not the task's failure: it would spend the attempts of every task that waits.
             key = self._spec.key_env or "the key"
-            return Parked(until=self._clock() + _KEY_REST, reason=f"the endpoint refuses {key}: {said[:_ERROR]}")
-        return Failed(error=f"the model's endpoint: {said[:_ERROR]}", retry=status not in {400, 404, 422})
+            return Parked(until=self._clock() + _KEY_REST, reason=f"the endpoint refuses {key} ({status})")
+        return Failed(error=f"the model's endpoint refuses ({status or kind})", retry=status not in {400, 404, 422})
 
 
 def _take(chunk: object, heard: _Heard) -> str:

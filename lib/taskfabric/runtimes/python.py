@@ -24,6 +24,7 @@ from taskfabric.domain.errors import BadInput, FabricError, Refused
 from taskfabric.domain.outcome import Failed
 from taskfabric.domain.outcome_shape import outcome_of
 from taskfabric.ports.runtime import Job, Progress, Result
+from taskfabric.runtimes.incidents import incident
 
 _LOOK: Final = 0.25  # seconds between two looks whether the run must end
 _PATIENCE: Final = 2.0  # seconds that the child has to end when it is asked to
@@ -129,7 +130,7 @@ class _Child:
                         if "submit" in message:
                             with contextlib.suppress(OSError):
                                 self._hand(_submitted(job, message["submit"]))
-                        result = _heard(message, progress) or result
+                        result = _heard(message, job, progress) or result
 
     def _hand(self, what: object) -> None:
         assert self._process.stdin is not None
@@ -189,18 +190,19 @@ class _Child:
         return found
 
 
-def _heard(message: Mapping[str, Any], progress: Progress) -> Result | None:
+def _heard(message: Mapping[str, Any], job: Job, progress: Progress) -> Result | None:
     """What a message says: something to pass on, or the result."""
     if "say" in message:
         progress.chunk(str(message["say"]))
     elif "touch" in message:
         progress.touch()
+    elif "failed" in message:
+        return Result(outcome=Failed(error=str(message["failed"])))
     elif "raised" in message:
-        if message.get("trace"):
-            progress.chunk(str(message["trace"]), stream="trace")
-        return Result(outcome=Failed(error=str(message["raised"])))
+        said = str(message["raised"])
+        return Result(outcome=Failed(error=incident("the agent failed", job.fence, said=said)))
     elif "result" in message:
-        return _result(message["result"])
+        return _result(message["result"], job)
     return None
 
 
@@ -214,7 +216,7 @@ def _submitted(job: Job, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"error": error.to_json()}
 
 
-def _result(shape: Mapping[str, Any]) -> Result:
+def _result(shape: Mapping[str, Any], job: Job) -> Result:
     try:
         return Result(
             outcome=outcome_of(shape["outcome"]),
@@ -222,4 +224,4 @@ def _result(shape: Mapping[str, Any]) -> Result:
             usage={str(name): int(value) for name, value in shape["usage"].items()},
         )
     except (BadInput, KeyError, TypeError, ValueError, AttributeError) as error:
-        return Result(outcome=Failed(error=f"it brought a result that cannot be read: {error}"))
+        return Result(outcome=Failed(error=incident("it brought a result that cannot be read", job.fence, error=error)))

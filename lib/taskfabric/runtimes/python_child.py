@@ -3,8 +3,9 @@
     python -m taskfabric.runtimes.python_child MODULE:FUNCTION MESSAGES LEASH
 
 An entry point is a function of one argument, the ``Context``. It returns a text (the result's note), an ``Outcome`` or
-a ``Result``; what it raises makes the attempt a failure. It may use the interpreter as it likes: the worker that
-renews its lease is another process.
+a ``Result``. What it raises makes the attempt a failure, whose words are in the worker's log only: who wants to say why
+returns ``Failed`` or raises a ``FabricError``. It may use the interpreter as it likes: the worker that renews its lease
+is another process.
 """
 
 from __future__ import annotations
@@ -77,28 +78,29 @@ class Context:
 
 
 def load(entry: str) -> Callable[[Context], object]:
-    """The function that ``module:function`` names. Raises BadInput."""
+    """The function that ``module:function`` names. Raises BadInput, and what the module itself raises."""
     module, _, name = entry.partition(":")
     try:
-        found = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as cause:
-        raise BadInput(f"the entry point {entry} cannot be loaded: {cause}") from cause
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as cause:
+        raise BadInput(f"the entry point {entry} cannot be loaded: there is no module {cause.name}") from cause
+    for part in name.split("."):
+        found = getattr(found, part, None)
     if not callable(found):
         raise BadInput(f"the entry point {entry} is no function")
-    return found
+    function: Callable[[Context], object] = found
+    return function
 
 
 def as_result(value: object) -> Result:
-    """What an entry point returned, as a result. Raises TypeError."""
+    """What an entry point returned, as a result. Raises BadInput."""
     if isinstance(value, Result):
         return value
     if isinstance(value, Outcome):
         return Result(outcome=value)
     if isinstance(value, str):
         return Result(outcome=Done(note=value))
-    raise TypeError(f"an entry point returns a text, an Outcome or a Result, not {type(value).__name__}")
+    raise BadInput(f"an entry point returns a text, an Outcome or a Result, not {type(value).__name__}")
 
 
 def _carry_out(
@@ -108,12 +110,9 @@ def _carry_out(
         os.chdir(job.workspace)
         result = as_result(load(entry)(Context(job, tell, hear)))
     except FabricError as error:
-        tell({"raised": error.message, "trace": ""})
+        tell({"failed": error.message})
     except BaseException as error:
-        line = str(error).strip().partition("\n")[0][:200]
-        name = type(error).__name__
-        trace = "".join(traceback.format_exception(error))
-        tell({"raised": f"{name}: {line}" if line else name, "trace": trace})
+        tell({"raised": "".join(traceback.format_exception(error))})
     else:
         shape = {
             "outcome": shape_of(result.outcome),

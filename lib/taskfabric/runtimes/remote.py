@@ -36,7 +36,7 @@ _KEY_REST: Final = timedelta(minutes=10)  # a refused credential is not mended w
 _TRIES: Final = 5  # in a row without an answer, before the task rests
 _FIRST_PAUSE: Final = 0.5  # seconds between two looks; doubled up to the longest
 _LONGEST_PAUSE: Final = 10.0
-_ERROR: Final = 300  # characters
+_ERROR: Final = 300  # characters of the other side's words
 
 
 class Ended(Exception):
@@ -89,34 +89,36 @@ class RemoteRuntime:
         """Nothing is kept between runs but the records."""
 
     def _refused(self, job: Job, fault: PeerFault) -> Result:
-        """What a fault means: nobody there, a limit, a credential that is refused, or a refusal of this very task."""
-        said = fault.said[:_ERROR]
+        """What a fault means: nobody there, a limit, a credential that is refused, or a refusal of this very task.
+        Its own words are for the log."""
+        log.warning("remote agent refused task=%s status=%s said=%s", job.fence, fault.status, fault.said[:_ERROR])
         if fault.error:
             final = fault.error not in ("InternalError", "InvalidAgentResponseError", "A2AClientError")
             self._records.drop(job.task)
-            return Result(outcome=Failed(error=f"the remote agent refuses: {said}", retry=not final))
+            return Result(outcome=Failed(error=f"the remote agent refuses ({fault.error})", retry=not final))
         if fault.status in (401, 403):
             # Not the task's failure: it would spend the attempts of every task that waits.
             key = self._spec.key_env or "a call without a credential"
-            reason = f"the remote agent refuses {key}: {said}"
+            reason = f"the remote agent refuses {key} ({fault.status})"
             return Result(outcome=Parked(until=self._clock() + _KEY_REST, reason=reason))
         if fault.status is not None and fault.status < 500 and fault.status not in (408, 429):
             self._records.drop(job.task)
-            return Result(outcome=Failed(error=f"the remote agent answers {fault.status}: {said}", retry=False))
+            return Result(outcome=Failed(error=f"the remote agent answers {fault.status}", retry=False))
         limit = limits.classify(
             limits.Signal(
                 status=fault.status,
                 headers={str(k): str(v) for k, v in fault.headers.items()},
-                text=fault.body or said,
+                text=fault.body or fault.said[:_ERROR],
                 failed=True,
             ),
             now=self._clock(),
             host=UTC,
         )
         if limit.cls not in (LimitClass.EXHAUSTED, LimitClass.THROTTLE, LimitClass.OVERLOAD):
-            limit = Limit(cls=LimitClass.OVERLOAD, evidence=f"the remote agent does not answer: {said}"[:200])
+            how = "does not answer" if fault.status is None else f"answers {fault.status}"
+            limit = Limit(cls=LimitClass.OVERLOAD, evidence=f"the remote agent {how}")
         until = limit.reopens or self._clock() + _REST
-        return Result(outcome=Parked(until=until, reason=limit.evidence or said), limit=limit)
+        return Result(outcome=Parked(until=until, reason=limit.evidence), limit=limit)
 
 
 @dataclass(slots=True, kw_only=True)

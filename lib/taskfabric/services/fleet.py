@@ -249,7 +249,7 @@ def _letter(account: Account) -> str:
     which = f" ({account.window})" if account.window else ""
     return (
         f"Its quota{which} was spent at {utc(account.closed_since)}; it is tried again at {utc(account.closed_until)},"
-        f" after {account.probes} fruitless tries.\n\nThe provider said:\n\n    {account.evidence or 'nothing'}\n\n"
+        f" after {account.probes} fruitless tries.\n\nWhat was met:\n\n    {account.evidence or 'nothing'}\n\n"
         "`fabric agents` shows who is affected, `fabric resume NAME --account` opens it."
     )
 

@@ -42,6 +42,7 @@ from taskfabric.domain.task import Claimed, Task, instant
 from taskfabric.ports.a2a import Seen, Started, Told
 from taskfabric.ports.board import NewFile
 from taskfabric.ports.runtime import DRAINED, Job, Result, Runtime
+from taskfabric.runtimes.incidents import incident
 from taskfabric.services import a2a_text, fleet_verbs, verbs
 from taskfabric.services.a2a import A2A, Agent, stamp_of
 from taskfabric.surfaces.a2a.crew import Crew, Gate
@@ -208,10 +209,8 @@ class Runs:
             whole = True
         except FabricError as error:
             result = Result(outcome=Failed(error=error.message))
-        except Exception:
-            number = secrets.token_hex(4)
-            log.exception("run failed task=%s incident=%s", spell.claimed.fence, number)
-            result = Result(outcome=Failed(error=f"the agent failed; it is incident {number}"))
+        except Exception as error:
+            result = Result(outcome=Failed(error=incident("the agent failed", spell.claimed.fence, error=error)))
         finally:
             self._give_back(place, whole=whole)
         return result, files
