@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -343,6 +343,27 @@ def test_the_servers_thread_tells_at_once_and_a_receiver_that_hangs_holds_up_nob
             until(lambda: told(heard) == ["S1", "S2"])
 
 
+@pytest.mark.parametrize("owners", [1, 20])
+def test_however_many_receivers_of_one_owner_or_host_hang_the_others_are_told(house: House, owners: int) -> None:
+    """What hangs takes its share of the tellers, and no more."""
+    quick = a_task(house)
+    with heard_at() as hanging, heard_at() as heard:
+        hanging.hold = threading.Event()
+        for place in range(20):
+            slow = a_task(house)
+            house.push.create(slow, ALICE + 100 * (place % owners), {"url": hanging.url})
+            happens(house, slow, 1, 2)
+        house.push.create(quick, BOB, {"url": heard.url})
+        with PushPostman(house.push_delivery, house.signal, interval=0.05):
+            assert hanging.came.wait(20)
+            happens(house, quick, *range(1, 6))
+            until(lambda: told(heard) == ["S1", "S2", "S3", "S4", "S5"])
+            assert len(hanging.requests) <= 3
+            hanging.hold.set()
+            until(lambda: len(hanging.requests) == 40)
+    assert sorted(told(hanging)) == ["S1"] * 20 + ["S2"] * 20
+
+
 class AwayAtFirst:
     """The store, whose board is away for the first looks."""
 
@@ -351,12 +372,12 @@ class AwayAtFirst:
         self._looks = looks
         self.back = threading.Event()
 
-    def due(self, limit: int) -> list[Delivery]:
+    def due(self, limit: int, telling: Sequence[PushConfig] = (), share: int | None = None) -> list[Delivery]:
         self._looks -= 1
         if self._looks >= 0:
             raise Unavailable("the board is away", sent=False)
         self.back.set()
-        return list(self._store.due(limit))
+        return list(self._store.due(limit, telling, share))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

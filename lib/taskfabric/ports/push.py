@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -77,8 +77,10 @@ class PushStore(Protocol):
         """By creation."""
 
     def drop(self, a2a_id: str, owner_id: int, config_id: str) -> bool: ...
-    def due(self, limit: int) -> list[Delivery]:
-        """The first thing to be told of each address whose time has come, kept from others for a minute."""
+    def due(self, limit: int, telling: Sequence[PushConfig] = (), share: int | None = None) -> list[Delivery]:
+        """The first thing to be told of each address whose time has come, kept from others for a minute.
+
+        At most ``share`` for one owner, and at one host; what is being told now, ``telling``, counts as well."""
 
     def told(self, delivery: Delivery) -> None:
         """It arrived; what comes after it is due."""

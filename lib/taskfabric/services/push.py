@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -126,9 +126,10 @@ class PushDelivery:
     fill: Callable[[Shape], Shape]
     tries: int
 
-    def due(self, limit: int) -> list[Delivery]:
-        """What is to be told now, at most one thing for each address. Raises Unavailable."""
-        return self.store.due(limit)
+    def due(self, limit: int, telling: Sequence[PushConfig] = (), share: int | None = None) -> list[Delivery]:
+        """What is to be told now, at most one thing for each address, and ``share`` for one owner and at one host
+        with what is being told (``telling``). Raises Unavailable."""
+        return self.store.due(limit, telling, share)
 
     def tell(self, delivery: Delivery) -> bool:
         """One attempt; whether it arrived. Raises Unavailable while the store is away: then it is told again."""

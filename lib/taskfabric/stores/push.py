@@ -6,6 +6,7 @@ A trigger puts each event of a task into the outbox of its addresses, in the eve
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -29,13 +30,29 @@ _MISSED: Final = """
 INSERT INTO push_outbox (config, n)
 SELECT %s, n FROM a2a_events WHERE a2a_id = %s AND n > %s AND kind <> 'message' ON CONFLICT DO NOTHING
 """
+_HOST: Final = "lower(substring({} FROM '//([^/?#]+)'))"
 # Only the first of each address: the others wait for it, and rest with it. Who takes the first puts off all of them.
+# Of what is near only so many are looked at: who is not among them because of others' shares is so at the next look.
 _DUE: Final = f"""
-WITH head AS (
-    SELECT o.config, o.n FROM push_outbox o
-     WHERE o.due <= fabric_now()
+WITH busy AS (
+    SELECT b.owner_id, {_HOST.format("b.url")} AS host
+      FROM unnest(%(owners)s::integer[], %(urls)s::text[]) AS b(owner_id, url)),
+near AS (
+    SELECT o.config, o.n, o.due, c.owner_id, h.host, s.of_owner, s.at_host
+      FROM push_outbox o JOIN push_configs c ON c.number = o.config
+     CROSS JOIN LATERAL (SELECT {_HOST.format("c.url")} AS host) h
+     CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE b.owner_id = c.owner_id) AS of_owner,
+                                count(*) FILTER (WHERE b.host = h.host) AS at_host FROM busy b) s
+     WHERE o.due <= fabric_now() AND s.of_owner < %(share)s AND s.at_host < %(share)s
        AND NOT EXISTS (SELECT FROM push_outbox b WHERE b.config = o.config AND b.n < o.n)
-     ORDER BY o.due, o.config LIMIT %s FOR UPDATE SKIP LOCKED),
+     ORDER BY o.due, o.config LIMIT 200),
+shared AS (
+    SELECT config, n, of_owner + row_number() OVER (PARTITION BY owner_id ORDER BY due, config) AS of_owner,
+           at_host + row_number() OVER (PARTITION BY host ORDER BY due, config) AS at_host FROM near),
+head AS (
+    SELECT o.config, o.n FROM push_outbox o JOIN shared s ON s.config = o.config AND s.n = o.n
+     WHERE s.of_owner <= %(share)s AND s.at_host <= %(share)s AND o.due <= fabric_now()
+     ORDER BY o.due, o.config LIMIT %(limit)s FOR UPDATE OF o SKIP LOCKED),
 kept AS (
     UPDATE push_outbox o SET due = fabric_now() + interval '1 minute' FROM head h WHERE o.config = h.config
     RETURNING o.config, o.n, o.attempts)
@@ -111,9 +128,15 @@ class PushRows:
             )
         return gone.rowcount > 0
 
-    def due(self, limit: int) -> list[Delivery]:
+    def due(self, limit: int, telling: Sequence[PushConfig] = (), share: int | None = None) -> list[Delivery]:
+        values = {
+            "limit": limit,
+            "owners": [config.owner_id for config in telling],
+            "urls": [config.url for config in telling],
+            "share": limit if share is None else share,
+        }
         with self._db.transaction() as conn:
-            rows = conn.execute(_DUE, (limit,)).fetchall()
+            rows = conn.execute(_DUE, values).fetchall()
         return [self._delivery(row) for row in rows]
 
     def told(self, delivery: Delivery) -> None:

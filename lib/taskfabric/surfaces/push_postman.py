@@ -1,6 +1,7 @@
 """The threads that tell owners of their tasks over A2A's push, while the server runs.
 
-One looks for what is due and hands it out; a receiver that hangs holds up one of the few tellers and nobody else.
+One looks for what is due and hands it out. A receiver that hangs holds up one of the few tellers, and all of
+one owner, or at one host, no more than their share of them: the others' are told meanwhile.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import threading
 from typing import Final, Self
 
 from taskfabric.domain.errors import Unavailable
-from taskfabric.ports.push import Delivery
+from taskfabric.ports.push import Delivery, PushConfig
 from taskfabric.ports.signal import Signal
 from taskfabric.services.push import PushDelivery
 from taskfabric.surfaces.rounds import Rounds
@@ -19,7 +20,8 @@ log = logging.getLogger(__name__)
 
 _INTERVAL: Final = 1.0  # seconds between two looks without a sign
 _GATHER: Final = 0.05  # seconds in which signs are folded together
-_TELLERS: Final = 8
+_TELLERS: Final = 16
+_SHARE: Final = 3  # of them, for one owner and at one host
 
 
 class PushPostman:
@@ -29,6 +31,7 @@ class PushPostman:
         self._delivery = delivery
         self._interval = interval
         self._free = threading.Semaphore(_TELLERS)
+        self._telling: dict[int, PushConfig] = {}  # by number: an address is told one thing at a time
         self._rounds = Rounds("push", self._round, idle=lambda: interval, signal=signal, gather=_GATHER)
 
     def __enter__(self) -> Self:
@@ -46,11 +49,12 @@ class PushPostman:
                 hands += 1
             due: list[Delivery] = []
             try:
-                due = list(self._delivery.due(hands)) if hands else []
+                due = list(self._delivery.due(hands, list(self._telling.values()), _SHARE)) if hands else []
             finally:  # also while the board is away: a teller that is not given back tells nothing ever again
                 for _ in range(hands - len(due)):
                     self._free.release()
             for one in due:
+                self._telling[one.number] = one.config
                 threading.Thread(target=self._tell, args=(one,), name="push-teller", daemon=True).start()
             if not due:
                 return
@@ -64,4 +68,5 @@ class PushPostman:
         except Exception:  # it is told again when its minute is over
             log.exception("telling failed config=%d", one.number)
         finally:
+            self._telling.pop(one.number, None)
             self._free.release()
