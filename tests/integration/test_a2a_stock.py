@@ -124,3 +124,15 @@ def test_what_is_given_back_is_begun_again(agents: Exchange) -> None:
         Caller(principal=alice, via=Via.TOKEN), verbs.Answer(task=agents.row(task["id"]), note="the blue one")
     )
     agents.becomes(task["id"], "COMPLETED")
+
+
+def test_what_a_run_says_on_its_way_is_on_the_card(kanboard: BoardApi, agents: Exchange) -> None:
+    task = agents.send("drip First the drafts, |then the rest.", at_once=True)
+    agents.gate.begins()
+    with agents.served.house.database.connection() as conn:
+        earlier = "UPDATE tasks SET date_started = date_started - interval '10 seconds' WHERE id = %s"
+        conn.execute(earlier, (agents.row(task["id"]),))
+    agents.gate.open.set()
+    agents.becomes(task["id"], "COMPLETED")
+    begin = "💭 First the drafts"
+    until(lambda: any(s.startswith(begin) for s in card(kanboard, agents, task)["said"]), what="it is on the card")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from taskfabric.domain.card import AgentCard, CardKind, RemoteSpec
 from taskfabric.domain.errors import BadInput
@@ -19,7 +21,7 @@ from taskfabric.domain.limit import LimitClass
 from taskfabric.domain.outcome import Declined, Done, Failed, Parked, Waiting
 from taskfabric.domain.task import Entry
 from taskfabric.ports.runtime import DRAINED, Job, Result
-from taskfabric.runtimes import make
+from taskfabric.runtimes import a2a_peer, make, remote
 from tests.integration.a2a_agent import Agent, agent_served
 from tests.integration.hiring import until
 from tests.integration.running import Told, make_card, make_job, never
@@ -220,6 +222,63 @@ def test_a_run_that_was_overtaken_does_not_cancel_what_the_next_one_follows(agen
     new.join(20)
     assert agent.cancelled == []
     assert [result.outcome for result in results] == [Done(note="held and done")]
+
+
+# ---------------------------------------------------------------- somebody who speaks nonsense
+
+
+def _for_ever(piece: bytes) -> Any:
+    async def pieces() -> AsyncIterator[bytes]:
+        while True:
+            yield piece
+            await asyncio.sleep(0)
+
+    return pieces
+
+
+WORKING = {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+STREAM = "text/event-stream"
+NONSENSE: dict[str, Callable[[], Any]] = {
+    "words": lambda: PlainTextResponse("hello"),
+    "no result": lambda: JSONResponse({"jsonrpc": "2.0", "id": 1}),
+    "a list": lambda: JSONResponse([1, 2, 3]),
+    "a task that is none": lambda: JSONResponse({"jsonrpc": "2.0", "id": 1, "result": {"task": {"id": 7}}}),
+    "an error without a code": lambda: JSONResponse({"jsonrpc": "2.0", "id": 1, "error": {"message": ["no"]}}),
+    "a stream of words": lambda: Response("data: nope\n\n", media_type=STREAM),
+    "a stream of nothing": lambda: Response("", media_type=STREAM),
+    "an answer without end": lambda: StreamingResponse(_for_ever(b"x" * 4096)(), media_type="application/json"),
+    "a stream without end": lambda: StreamingResponse(_for_ever(b"data: " + b"x" * 4096)(), media_type=STREAM),
+}
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("what", NONSENSE)
+def test_nonsense_ends_the_run_with_a_word_and_costs_no_more_than_its_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, streams: bool
+) -> None:
+    monkeypatch.setattr(a2a_peer, "_LARGEST", 1 << 18)
+    monkeypatch.setattr(remote, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(remote, "_LONGEST_PAUSE", 0.01)
+    with agent_served(streaming=streams) as agent:
+        agent.busy = NONSENSE[what]()
+        outcome = run(job(agent, tmp_path, "Fix"), tmp_path).outcome
+    assert isinstance(outcome, Failed | Parked)
+    said = outcome.error if isinstance(outcome, Failed) else outcome.reason
+    assert said
+    assert "Traceback" not in said
+
+
+def test_an_agent_that_works_for_ever_is_left_when_the_run_must_end(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one who never falls silent, and who answers the farewell in the same way."""
+    monkeypatch.setattr(remote, "_LAST", 0.5)
+    shape = {"jsonrpc": "2.0", "id": 1, "result": {"statusUpdate": WORKING}}
+    agent.busy = StreamingResponse(_for_ever(b"data: " + json.dumps(shape).encode() + b"\n\n")(), media_type=STREAM)
+    told = Told()
+    asked = iter([None] * 3)
+    result = run(job(agent, tmp_path, "Fix"), tmp_path, lambda: next(asked, "out of time"), told)
+    assert result.outcome == Failed(error="it was ended: out of time")
 
 
 # ---------------------------------------------------------------- credentials and refusals

@@ -181,21 +181,21 @@ class Peer:
 
         return _shape(self._ask(ask))
 
-    def cancel(self, task_id: str) -> dict[str, Any]:
-        """The task as it is afterwards. Raises PeerFault."""
+    def cancel(self, task_id: str, *, within: float | None = None) -> dict[str, Any]:
+        """The task as it is afterwards; ``within`` so many seconds. Raises PeerFault."""
 
         async def ask() -> a2a_pb2.Task:
             client = await self._client(False)
             return await client.cancel_task(a2a_pb2.CancelTaskRequest(id=task_id))
 
-        return _shape(self._ask(ask))
+        return _shape(self._ask(ask, within))
 
     # ---------------------------------------------------------------- between the colours
 
-    def _ask(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def _ask(self, work: Callable[[], Coroutine[Any, Any, T]], within: float | None = None) -> T:
         future = asyncio.run_coroutine_threadsafe(work(), self._loop)
         try:
-            return future.result(self._patience + _CONNECT)
+            return future.result(self._patience + _CONNECT if within is None else within)
         except TimeoutError:
             future.cancel()
             raise PeerFault("it took too long") from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -36,6 +37,8 @@ _KEY_REST: Final = timedelta(minutes=10)  # a refused credential is not mended w
 _TRIES: Final = 5  # in a row without an answer, before the task rests
 _FIRST_PAUSE: Final = 0.5  # seconds between two looks; doubled up to the longest
 _LONGEST_PAUSE: Final = 10.0
+_LAST: Final = 10.0  # seconds for a last word to the other side
+_LOOK: Final = 0.5  # seconds between two looks whether the run must end
 _ERROR: Final = 300  # characters of the other side's words
 
 
@@ -158,7 +161,7 @@ class _Errand:
         if (why == DRAINED and own) or not self.records.is_ours(task, self.job.fence.epoch):
             return
         try:
-            self.peer.cancel(self.view.task_id)
+            self.peer.cancel(self.view.task_id, within=_LAST)
         except (PeerFault, FabricError) as error:
             log.warning("remote task not cancelled task=%s reason=%s", self.job.fence, error)
         self.records.drop(task)
@@ -277,13 +280,16 @@ class _Errand:
         return (self.view.state, self.view.said) != before
 
     def _listen(self, events: Iterator[dict[str, Any] | None]) -> None:
+        looked = time.monotonic()
         for event in events:
             if event is not None:
                 self._heard(event)
-            elif why := self.stopped():
-                raise Ended(why)
             if self._settled():
                 return
+            if event is None or time.monotonic() - looked > _LOOK:  # also of one who never falls silent
+                looked = time.monotonic()
+                if why := self.stopped():
+                    raise Ended(why)
 
     def _heard(self, event: Shape) -> None:
         before = self.view.state
