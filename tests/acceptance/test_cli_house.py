@@ -269,3 +269,27 @@ def test_a_project_becomes_a_queue_by_a_decision(town: Town) -> None:
     said = town.alice("adopt", "Garden", "--pin", stdin=PIN)
     assert (said.code, said.out) == (0, "garden is a queue now; no card has moved\n"), said
     assert "garden" in {queue["name"] for queue in town.alice.json("queue", "list")}
+
+
+# -- moving ------------------------------------------------------------------------------------------------
+
+
+def test_an_address_without_a_scheme_is_said_to_be_none(town: Town) -> None:
+    said = town.alice("import", "kanboard", "kanboard.example", "--json", KANBOARD_TOKEN="x")
+    refused(said, 2)
+    assert said.error["next"] == "`fabric import kanboard https://kanboard.example/`"
+
+
+def test_what_stayed_behind_or_came_otherwise_is_called_by_name(town: Town, tmp_path: Path) -> None:
+    lines: list[dict[str, object]] = [
+        {"format": 1, "source": "elsewhere"},
+        {"table": "users", "id": 7, "username": "kimi", "kind": "human", "trust": 3},
+        {"table": "projects", "id": 70, "name": "Gar\0den"},
+        {"table": "project_has_users", "project_id": 70, "user_id": 7, "role": "project-member"},
+    ]
+    file = tmp_path / "board.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    said = town.alice("import", str(file), "--pin", stdin=PIN)
+    assert said.code == 0, said.err
+    assert "left out: project_has_users (project 70, user kimi): its user did not come along" in said.out
+    assert "changed: projects 70: its name had characters that no text can have" in said.out

@@ -14,7 +14,7 @@ Row = Mapping[str, Any]  # a record as it travels: JSON values by column, ``tabl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Something that did not come along, and why."""
+    """Something that did not come along, or came otherwise, and why."""
 
     what: str
     why: str
@@ -27,6 +27,7 @@ class Brought:
     made: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)  # here already, or come before
     left_out: list[LeftOut] = field(default_factory=list)
+    changed: list[LeftOut] = field(default_factory=list)  # what came otherwise than it was
     renumbered: Counter[str] = field(default_factory=Counter)  # of those made, under another number than theirs
     notes: Counter[str] = field(default_factory=Counter)  # what was changed on the way, and how often
 

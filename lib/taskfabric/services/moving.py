@@ -47,6 +47,7 @@ class Removal:
             "known": dict(brought.known),
             "renumbered": dict(+brought.renumbered),
             "left_out": [*left, *(asdict(item) for item in brought.left_out)],
+            "changed": [asdict(item) for item in brought.changed],
             "notes": dict(brought.notes),
         }
         if verb.last and not verb.dry:
@@ -81,7 +82,16 @@ class Removal:
         policy.need_pin(self._desk, caller, verb.pin, "adopting a project")
         name = verb.name or (owner.name if owner is not None else _slug(project.name))
         if owner is None or owner.name != name:
-            checked_name(name, "queue")
+            try:
+                checked_name(name, "queue")
+            except BadInput as error:
+                if verb.name is not None:
+                    raise
+                raise BadInput(
+                    f"the project's name {project.name[:60]!r} makes no name for a queue: {error.message}",
+                    next="choose one with --name QUEUE",
+                    field="name",
+                ) from None
         return self._desk.projects.adopt(project.id, name, verb.kind, verb.columns, caller.stamp(), owner_id=whose)
 
     def _need_mover(self, caller: Caller, pin: str | None, what: str) -> None:

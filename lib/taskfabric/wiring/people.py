@@ -58,6 +58,8 @@ def service_token(house: House, name: str, kept: str = "") -> str:
         found = house.credentials.add_principal(new, SYSTEM)
     if found.kind is not Kind.SERVICE:
         raise BadInput(f"{name} is a service of the fabric, and the account of that name is none", name=name)
+    if not found.active:  # it came with an import
+        house.credentials.set_active(found.id, True, SYSTEM)
     house.credentials.revoke_all(found.id, SYSTEM)
     token, _ = house.credentials.create_token(found.id, name="this machine", via=Via.TOKEN, stamp=SYSTEM)
     return token
@@ -82,6 +84,8 @@ def app_token(house: House, secret: str) -> None:
     if found is None:
         new = NewPrincipal(name=APP_TOKEN, kind=Kind.SERVICE, trust=Trust.TRUSTED)
         found = house.credentials.add_principal(new, SYSTEM)
+    if not found.active:  # it came with an import
+        house.credentials.set_active(found.id, True, SYSTEM)
     house.credentials.create_token(found.id, name="auth.app_token", via=Via.TOKEN, stamp=SYSTEM, secret=secret)
 
 

@@ -7,18 +7,22 @@ passwords, avatars, activity, notifications, plugins' data, analytics.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
 
 from taskfabric.boards.kanboard.client import Doubtful, Kanboard, say
+from taskfabric.domain.principal import APP_TOKEN, Kind, Trust
 from taskfabric.domain.status import COLUMN_TITLES, ColumnRole
 
 _PER_TASK: Final = 20  # tasks whose parts are asked for together
 _ROLE_OF: Final = {title.casefold(): role.value for role, title in COLUMN_TITLES.items()}
 _DONE: Final = ColumnRole.DONE.value
 _BLOCKED_BY: Final = 3  # Kanboard's id of "is blocked by"
+_MADE_UP: Final = 2**31  # ids from here on are ours; Kanboard's have fewer bits
+_APP: Final = _MADE_UP  # whom we take for the token of the application, which Kanboard calls user 0
+_OF_THE_HOUSE: Final = ("getAllUsers", "getAllGroups", "getAllLinks", "getAllTags")
 
 Record = dict[str, Any]
 
@@ -26,15 +30,16 @@ Record = dict[str, Any]
 def read(
     board: Kanboard, *, say_what: Callable[[str], None], left: Callable[[str, str], None]
 ) -> tuple[dict[str, int], Iterator[Record]]:
-    """The highest ids, by table, and the rows, each after those that it names. ``left`` is told what could not be read,
-    and why.
+    """The highest ids, by table, and the rows, each after those that it names. ``left`` is told what could not be read
+    or does not travel, and why.
 
     Raises Unavailable when the Kanboard does not answer."""
     reader = _Reader(board, say_what, left)
     first = [*reader.people(), *reader.projects()]
     highest: Counter[str] = Counter()
     for row in first:
-        highest[row["table"]] = max(highest[row["table"]], row.get("id", 0))
+        if row.get("id", 0) < _MADE_UP:
+            highest[row["table"]] = max(highest[row["table"]], row.get("id", 0))
     highest["tasks"] = reader.highest_task()
     return dict(+highest), chain(first, reader.tasks())
 
@@ -47,6 +52,10 @@ class _Reader:
         self._labels: dict[str, int] = {}  # of links, with their ids
         self._projects: list[Mapping[str, Any]] = []
         self._roles: dict[int, str | None] = {}  # of columns
+        self._people: set[int] = set()
+        self._places: dict[int, int] = {}  # of the tasks of a project
+        self._global: dict[int, Mapping[str, Any]] = {}  # tags of no project
+        self._own_tags: set[tuple[int, int]] = set()  # of a project that it was told of, with the project
 
     def _ask(self, *calls: tuple[str, Mapping[str, Any]]) -> list[Any]:
         """The results; one that Kanboard could not give is None, and said."""
@@ -59,9 +68,15 @@ class _Reader:
     # -- people --------------------------------------------------------------------------------------
 
     def people(self) -> Iterator[Record]:
-        """Users, groups, link labels and global tags."""
+        """Users, groups and link labels."""
         self._say("people")
-        users, groups, labels = self._ask(("getAllUsers", {}), ("getAllGroups", {}), ("getAllLinks", {}))
+        users, groups, labels, tags = self._ask(*((name, {}) for name in _OF_THE_HOUSE))
+        self._global = {int(tag["id"]): tag for tag in tags or () if not int(tag["project_id"] or 0)}
+        self._people = {int(user["id"]) for user in users or ()}
+        yield {
+            **{"table": "users", "id": _APP, "username": APP_TOKEN, "name": "The app token of a Kanboard"},
+            **{"kind": Kind.SERVICE.value, "trust": int(Trust.TRUSTED), "is_active": False},
+        }
         for user in users or ():
             yield {
                 **{"table": "users", "id": int(user["id"]), "username": user["username"], "kind": "human", "trust": 3},
@@ -111,7 +126,7 @@ class _Reader:
 
     def tasks(self) -> Iterator[Record]:
         """The files of projects, all tasks, then what joins tasks."""
-        ids: list[int] = []
+        ids: dict[int, int] = {}  # with their projects
         done: set[int] = set()
         for project in self._projects:
             self._say(f"tasks of {project['name']}")
@@ -121,12 +136,13 @@ class _Reader:
             for row in self._tasks(at["project_id"]):
                 yield row
                 if row["table"] == "tasks":
-                    ids.append(row["id"])
+                    ids[row["id"]] = row["project_id"]
                     if not row["is_active"] or self._roles.get(row["column_id"]) == _DONE:
                         done.add(row["id"])
-        for begin in range(0, len(ids), _PER_TASK):
-            self._say(f"what belongs to task {begin + 1} of {len(ids)}")
-            yield from self._parts(ids[begin : begin + _PER_TASK], done)
+        every = list(ids)
+        for begin in range(0, len(every), _PER_TASK):
+            self._say(f"what belongs to task {begin + 1} of {len(every)}")
+            yield from self._parts({task: ids[task] for task in every[begin : begin + _PER_TASK]}, done)
 
     def _project(self, project: Mapping[str, Any]) -> Iterator[Record]:
         at = {"project_id": int(project["id"])}
@@ -134,6 +150,8 @@ class _Reader:
             *((name, at) for name in ("getColumns", "getAllSwimlanes", "getAllCategories", "getProjectUsers")),
             *((name, at) for name in ("getProjectMetadata", "getTagsByProject", "getActions")),
         )
+        if _true(project.get("is_public")):
+            self._left(f"public access of {project['name']}", "links that need no password do not travel")
         yield {
             **{"table": "projects", "id": at["project_id"], "name": project["name"]},
             **{"description": project.get("description") or "", "identifier": project.get("identifier") or ""},
@@ -173,10 +191,12 @@ class _Reader:
         for name, value in _pairs(meta):
             yield {"table": "project_has_metadata", **at, "name": name, "value": value}
         for tag in tags or ():
-            yield {
-                **{"table": "tags", "id": int(tag["id"]), "project_id": int(tag["project_id"]), "name": tag["name"]},
-                "color_id": tag.get("color_id"),
-            }
+            if int(tag["project_id"]) == at["project_id"]:
+                self._own_tags.add((at["project_id"], int(tag["id"])))
+                yield {
+                    **{"table": "tags", "id": int(tag["id"]), **at, "name": tag["name"]},
+                    "color_id": tag.get("color_id"),
+                }
         for action in actions or ():
             yield {
                 **{"table": "actions", "id": int(action["id"]), **at, "event_name": action["event_name"]},
@@ -190,66 +210,96 @@ class _Reader:
     def _tasks(self, project_id: int) -> Iterator[Record]:
         answers = self._ask(*_task_lists(project_id))
         found = sorted((task for answer in answers for task in answer or ()), key=_place)
-        for place, task in enumerate(found):
-            yield {
-                **{"table": "tasks", "id": int(task["id"]), "project_id": project_id, "title": task["title"]},
-                **{"column_id": int(task["column_id"]), "swimlane_id": int(task["swimlane_id"]), "rank": place << 20},
-                **{"description": task.get("description") or "", "reference": task.get("reference") or ""},
-                **{"creator_id": int(task.get("creator_id") or 0), "owner_id": int(task.get("owner_id") or 0) or None},
-                **{"is_active": _true(task["is_active"]), "score": _number(task.get("score"))},
-                **{"priority": min(3, max(0, int(task.get("priority") or 0))), "trust": 3},
-                **{f"date_{what}": _time(task.get(f"date_{what}")) for what in ("creation", "modification", "due")},
-                **{f"date_{what}": _time(task.get(f"date_{what}")) for what in ("started", "completed")},
-            }
-        for task in found:
-            yield {
-                **{"table": "task_faces", "task_id": int(task["id"]), "color_id": task.get("color_id") or "yellow"},
-                **{"category_id": int(task.get("category_id") or 0), "date_moved": _time(task.get("date_moved"))},
-                **{f"time_{what}": float(task.get(f"time_{what}") or 0) for what in ("spent", "estimated")},
-                **{f"recurrence_{what}": int(task.get(f"recurrence_{what}") or 0) for what in _RECURRENCE},
-                **{f"recurrence_{who}": int(task.get(f"recurrence_{who}") or 0) or None for who in ("parent", "child")},
-                "priority": _outside(int(task.get("priority") or 0)),
-            }
+        self._places = {int(task["id"]): place for place, task in enumerate(found)}
+        yield from self._each("task", found, self._task)
+        yield from self._each("the colour, hours and recurrence of task", found, self._face)
 
-    def _parts(self, ids: Sequence[int], done: set[int]) -> Iterator[Record]:
+    def _each(
+        self, what: str, things: Iterable[Mapping[str, Any]], row: Callable[[Mapping[str, Any]], Record]
+    ) -> Iterator[Record]:
+        """Their rows; a thing with a value that is none (SQLite stores anything) is left out."""
+        for thing in things:
+            try:
+                yield row(thing)
+            except (ArithmeticError, LookupError, TypeError, ValueError, OSError) as error:
+                self._left(f"{what} {thing.get('id')}", f"it has a value that is none: {str(error)[:100]}")
+
+    def _task(self, task: Mapping[str, Any]) -> Record:
+        maker = self._author(task, "creator_id")
+        return {
+            **{"table": "tasks", "id": int(task["id"]), "project_id": int(task["project_id"]), "title": task["title"]},
+            **{"column_id": int(task["column_id"]), "swimlane_id": int(task["swimlane_id"])},
+            **{"description": task.get("description") or "", "reference": task.get("reference") or ""},
+            **{"creator_id": maker, "owner_id": int(task.get("owner_id") or 0) or None},
+            **{"is_active": _true(task["is_active"]), "score": _number(task.get("score"))},
+            **{"priority": min(3, max(0, int(task.get("priority") or 0))), "rank": self._places[int(task["id"])] << 20},
+            **{f"date_{what}": _time(task.get(f"date_{what}")) for what in ("creation", "modification", "due")},
+            **{f"date_{what}": _time(task.get(f"date_{what}")) for what in ("started", "completed")},
+            "trust": int(Trust.HUMAN if maker in self._people else Trust.UNTRUSTED),
+        }
+
+    def _face(self, task: Mapping[str, Any]) -> Record:
+        return {
+            **{"table": "task_faces", "task_id": int(task["id"]), "color_id": task.get("color_id") or "yellow"},
+            **{"category_id": int(task.get("category_id") or 0), "date_moved": _time(task.get("date_moved"))},
+            **{f"time_{what}": _hours(task.get(f"time_{what}")) for what in ("spent", "estimated")},
+            **{f"recurrence_{what}": int(task.get(f"recurrence_{what}") or 0) for what in _RECURRENCE},
+            **{f"recurrence_{who}": int(task.get(f"recurrence_{who}") or 0) or None for who in ("parent", "child")},
+            "priority": _outside(int(task.get("priority") or 0)),
+        }
+
+    def _parts(self, ids: Mapping[int, int], done: set[int]) -> Iterator[Record]:
+        """``ids``: tasks with their projects."""
         calls = [(name, {"task_id": task}) for task in ids for name in _PARTS]
         answers = iter(self._ask(*calls))
-        for task in ids:
+        for task, project in ids.items():
             tags, comments, links, subtasks, files, meta, external = (next(answers) for _ in _PARTS)
             at = {"task_id": task}
-            for tag, _ in _pairs(tags):
-                yield {"table": "task_has_tags", **at, "tag_id": int(tag)}
-            for comment in comments or ():
-                yield {
-                    **{
-                        "table": "comments",
-                        "id": int(comment["id"]),
-                        **at,
-                        "user_id": int(comment.get("user_id") or 0),
-                    },
-                    **{"text": comment["comment"], "reference": comment.get("reference") or ""},
-                    **{"visibility": comment.get("visibility") or "app-user"},
-                    **{f"date_{what}": _time(comment.get(f"date_{what}")) for what in ("creation", "modification")},
-                }
+            for tag, name in _pairs(tags):
+                yield from self._tag(task, project, int(tag), name)
+            yield from self._each("comment", self._comments(comments or ()), self._comment)
             for link in links or ():
                 yield self._link(task, link, done)
-            for subtask in subtasks or ():
-                yield {
-                    **{"table": "subtasks", "id": int(subtask["id"]), **at, "title": subtask["title"]},
-                    **{"status": int(subtask["status"]), "user_id": int(subtask.get("user_id") or 0)},
-                    **{f"time_{what}": float(subtask.get(f"time_{what}") or 0) for what in ("estimated", "spent")},
-                    "position": int(subtask["position"]),
-                }
+            yield from self._each("subtask", subtasks or (), _subtask)
             for name, value in _pairs(meta):
                 yield {"table": "task_has_metadata", **at, "name": name, "value": value}
-            for link in external or ():
-                yield {
-                    **{"table": "task_has_external_links", "id": int(link["id"]), **at, "url": link["url"]},
-                    **{what: link.get(what) or "" for what in ("link_type", "dependency", "title")},
-                    **{"creator_id": int(link.get("creator_id") or 0)},
-                    **{f"date_{what}": _time(link.get(f"date_{what}")) for what in ("creation", "modification")},
-                }
+            yield from self._each("external link", external or (), self._external)
             yield from self._files("task_has_files", files or (), at)
+
+    def _author(self, thing: Mapping[str, Any], column: str) -> int:
+        """Who made it. What nobody made, the token of the application did, or somebody whose account is no more."""
+        return int(thing.get(column) or 0) or _APP
+
+    def _comment(self, comment: Mapping[str, Any]) -> Record:
+        return {
+            **{"table": "comments", "id": int(comment["id"]), "task_id": int(comment["task_id"])},
+            **{"text": comment["comment"], "reference": comment.get("reference") or ""},
+            **{"user_id": self._author(comment, "user_id"), "visibility": comment.get("visibility") or "app-user"},
+            **{f"date_{what}": _time(comment.get(f"date_{what}")) for what in ("creation", "modification")},
+        }
+
+    def _external(self, link: Mapping[str, Any]) -> Record:
+        return {
+            **{"table": "task_has_external_links", "id": int(link["id"]), "task_id": int(link["task_id"])},
+            **{what: link.get(what) or "" for what in ("link_type", "dependency", "title", "url")},
+            **{f"date_{what}": _time(link.get(f"date_{what}")) for what in ("creation", "modification")},
+            "creator_id": self._author(link, "creator_id"),
+        }
+
+    def _comments(self, comments: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Those comments with their references, which the list of them does not tell."""
+        unsaid = [comment for comment in comments if "reference" not in comment]
+        whole = self._ask(*(("getComment", {"comment_id": int(comment["id"])}) for comment in unsaid))
+        told = {int(comment["id"]): found for comment, found in zip(unsaid, whole, strict=True) if found}
+        return [told.get(int(comment["id"]), comment) for comment in comments]
+
+    def _tag(self, task: int, project: int, tag: int, name: str) -> Iterator[Record]:
+        """A tag of a task. One that is of no project, or of another, becomes one of the task's project."""
+        if (project, tag) not in self._own_tags:
+            color = self._global.get(tag, {}).get("color_id")
+            tag += project * _MADE_UP
+            yield {"table": "tags", "id": tag, "project_id": project, "name": name, "color_id": color}
+        yield {"table": "task_has_tags", "task_id": task, "tag_id": tag}
 
     def _link(self, task: int, link: Mapping[str, Any], done: set[int]) -> Record:
         """A link as its own task sees it; the opposite one comes with the other task."""
@@ -267,7 +317,7 @@ class _Reader:
             (data,) = self._ask((method, where))
             yield {
                 **{"table": table, "id": int(file["id"]), **at, "name": file["name"], "data": data or ""},
-                **{"user_id": int(file.get("user_id") or 0), "date": _time(file.get("date"))},
+                **{"user_id": self._author(file, "user_id"), "date": _time(file.get("date"))},
             }
 
 
@@ -287,8 +337,21 @@ def _place(task: Mapping[str, Any]) -> tuple[int, int]:
     return int(task["position"]), int(task["id"])
 
 
+def _subtask(subtask: Mapping[str, Any]) -> Record:
+    return {
+        **{"table": "subtasks", "id": int(subtask["id"]), "task_id": int(subtask["task_id"])},
+        **{"title": subtask["title"], "status": int(subtask["status"]), "user_id": int(subtask.get("user_id") or 0)},
+        **{f"time_{what}": float(subtask.get(f"time_{what}") or 0) for what in ("estimated", "spent")},
+        "position": int(subtask["position"]),
+    }
+
+
 def _true(value: object) -> bool:
     return value in (True, 1, "1")
+
+
+def _hours(value: object) -> float | None:
+    return None if value in (None, "") else float(str(value))
 
 
 def _number(value: object) -> int | None:

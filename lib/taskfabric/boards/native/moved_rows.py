@@ -10,7 +10,8 @@ from psycopg.types.json import Jsonb
 from taskfabric.boards.native.layout import Conn
 from taskfabric.boards.native.moved_tables import PARAMS, MovedTable
 from taskfabric.boards.native.names import Lane, Names
-from taskfabric.domain.principal import Kind, Stamp, Trust
+from taskfabric.domain.card_actions import ACTIONS
+from taskfabric.domain.principal import AppRole, Kind, Stamp, Trust
 from taskfabric.ports.moving import Brought, Finished, LeftOut
 
 # Tables whose ids are 64 bits wide.
@@ -20,6 +21,12 @@ LONG_IDS: Final = frozenset(
 )
 _LIFT: Final = 1_000_000  # epochs, as after a restore: a worker of the other fabric may hold a lease of that task
 _EVERYTHING: Final = frozenset({"capabilities"})  # NULL says something here, and is not the default
+_UNKNOWN: Final = "(unknown)"  # no name that a person can be given
+_PLACES: Final = {
+    "column_id": "SELECT id, title FROM columns WHERE project_id = %(project)s ORDER BY id <> %(wanted)s, position, id",
+    "swimlane_id": "SELECT id, name FROM swimlanes WHERE project_id = %(project)s"
+    " ORDER BY id <> %(wanted)s, NOT is_active, position, id",
+}
 # Columns of a task's row as it travels that stand elsewhere here.
 _TASK_REST: Final = frozenset({"tier", "priority", "needs", "required_trust", "description", "refs", "key", "leased"})
 
@@ -35,12 +42,15 @@ def prepare(conn: Conn, table: MovedTable, row: dict[str, Any], brought: Brought
 
 def _person(conn: Conn, row: dict[str, Any], brought: Brought) -> None:
     known = conn.execute("SELECT id, kind FROM users WHERE username = %s", (row.get("username"),)).fetchone()
-    if known is not None and known[1] != row.get("kind"):
+    if known is not None and (known[1] != row.get("kind") or known[0] == 0):
         row["left"] = True
-        what, why = f"{row.get('kind')} {row.get('username')}", f"here that name is of kind {known[1]!r}"
-        brought.left_out.append(LeftOut(what=what, why=why))
+        what = f"{row.get('kind')} {row.get('username')}"
+        why = f"here that name is of kind {known[1]!r}" if known[0] else "that name is the fabric's own"
+        brought.left_out.append(LeftOut(what=what, why=f"{why}; what came of that name is of nobody known"))
     elif known is None and row.get("kind") == Kind.SERVICE.value:
-        row["is"] = 0  # what another fabric's service said, the fabric said
+        trust = min(int(row.get("trust") or 0), int(Trust.TRUSTED))
+        row |= {"is_active": False, "trust": trust, "role": AppRole.USER.value}
+        brought.notes["services of elsewhere are here by name, and can do nothing"] += 1
     elif known is None and row.get("kind") == Kind.AGENT.value and int(row.get("trust", 0)) > Trust.SANDBOXED:
         row["trust"] = int(Trust.SANDBOXED)
         brought.notes["agents that were trusted are sandboxed until their cards say more"] += 1
@@ -64,7 +74,13 @@ def _project(conn: Conn, row: dict[str, Any], brought: Brought) -> None:
 
 
 def complete(
-    conn: Conn, names: Names, source: str, table: MovedTable, rows: list[dict[str, Any]], brought: Brought
+    conn: Conn,
+    names: Names,
+    source: str,
+    table: MovedTable,
+    rows: list[dict[str, Any]],
+    stamp: Stamp,
+    brought: Brought,
 ) -> list[dict[str, Any]]:
     """The rows as they will stand, ids and references being ours."""
     match table.name:
@@ -72,12 +88,19 @@ def complete(
             for row in rows:
                 _role_once(conn, row)
         case "tasks":
+            rows = _placed(conn, rows, brought)
+            _on_behalf(conn, rows, stamp)
             for row in rows:
                 _task(conn, names, row, brought)
+        case "task_faces":
+            _own_category(conn, rows, brought)
+        case "actions":
+            return [row for row in rows if _offered(row, brought)]
         case "queues":
             return [row for row in rows if _queue(conn, row, brought)]
         case "action_has_params":
-            return [row for row in rows if _param(conn, source, row, brought)]
+            lame = {row["action_id"] for row in rows if not _param(conn, source, row, brought)}
+            return [row for row in rows if row["action_id"] not in lame]
     return rows
 
 
@@ -88,6 +111,72 @@ def _role_once(conn: Conn, row: dict[str, Any]) -> None:
     ).fetchone()
     if taken is not None:
         row["role"] = None
+
+
+def _placed(conn: Conn, rows: list[dict[str, Any]], brought: Brought) -> list[dict[str, Any]]:
+    """A task stands in a column and a swimlane of its own project; a Kanboard lets it stand in another's."""
+    kept = []
+    for row in rows:
+        name = f"task {row['id']} ({str(row.get('title'))[:60]})"
+        for column, find in _PLACES.items():
+            found = conn.execute(find.encode(), {"project": row["project_id"], "wanted": row.get(column)}).fetchone()
+            if found is None:
+                why = f"its project has no {column.removesuffix('_id')}"
+                brought.left_out.append(LeftOut(what=name, why=why))
+                break
+            if found[0] != row.get(column):
+                row[column] = found[0]
+                why = f"its {column.removesuffix('_id')} is not of its project; it is in {found[1]!r} now"
+                brought.changed.append(LeftOut(what=name, why=why))
+        else:
+            kept.append(row)
+    return kept
+
+
+def _on_behalf(conn: Conn, rows: list[dict[str, Any]], stamp: Stamp) -> None:
+    """What nobody who is here submitted is shown to the person who brings it."""
+    makers = [row["creator_id"] for row in rows]
+    found = conn.execute(
+        "SELECT id FROM users WHERE id = ANY (%s) AND id <> 0 AND kind = 'service' AND NOT is_active", (makers,)
+    ).fetchall()
+    for row in rows:
+        if (row["creator_id"],) in found and row.get("interlocutor_id") is None and stamp.is_human:
+            row["interlocutor_id"] = stamp.principal_id
+
+
+def _own_category(conn: Conn, rows: list[dict[str, Any]], brought: Brought) -> None:
+    found = conn.execute(
+        "SELECT t.id, c.id FROM tasks t JOIN project_has_categories c ON c.project_id = t.project_id"
+        " WHERE t.id = ANY (%s)",
+        ([row["task_id"] for row in rows],),
+    ).fetchall()
+    own = set(found)
+    for row in rows:
+        if row.get("category_id") and (row["task_id"], row["category_id"]) not in own:
+            row["category_id"] = 0
+            why = "its category is not of its project; it has none now"
+            brought.changed.append(LeftOut(what=f"task {row['task_id']} here", why=why))
+
+
+def _offered(row: dict[str, Any], brought: Brought) -> bool:
+    """Whether actions of this kind are carried out here."""
+    if row.get("action_name") in ACTIONS:
+        return True
+    what = f"actions {row['id']} ({str(row.get('action_name')).rpartition(chr(92))[2][:60]})"
+    brought.left_out.append(LeftOut(what=what, why="no such automatic action is offered here"))
+    return False
+
+
+def unknown(conn: Conn) -> int:
+    """The person whom everything is of whose author did not come along: he can do nothing."""
+    conn.execute(
+        "INSERT INTO users (username, name, kind, trust, is_active) VALUES (%s, 'Not known here', 'service', 0, false)"
+        " ON CONFLICT DO NOTHING",
+        (_UNKNOWN,),
+    )
+    row = conn.execute("SELECT id FROM users WHERE username = %s", (_UNKNOWN,)).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def _task(conn: Conn, names: Names, row: dict[str, Any], brought: Brought) -> None:
@@ -135,7 +224,13 @@ def _param(conn: Conn, source: str, row: dict[str, Any], brought: Brought) -> bo
         "SELECT ours FROM moved WHERE tbl = %s AND theirs = %s AND source = %s", (other, int(value), source)
     ).fetchone()
     if found is None:
-        brought.left_out.append(LeftOut(what=f"action parameter {row['name']}", why="what it names did not come along"))
+        what = f"action here {row['action_id']}"
+        why = f"what its {row['name']} names ({value}) did not come along: without it the action would not run"
+        brought.left_out.append(LeftOut(what=what, why=why))
+        conn.execute(
+            "DELETE FROM moved WHERE source = %s AND tbl = 'actions' AND ours = %s", (source, row["action_id"])
+        )
+        brought.made["actions"] -= conn.execute("DELETE FROM actions WHERE id = %s", (row["action_id"],)).rowcount
         return False
     row["value"] = str(found[0])
     return True

@@ -175,7 +175,10 @@ TABLES: Final = (
             **{"parent_id": "tasks", "root_id": "tasks"},
             **{f"{who}_id": "users" for who in ("creator", "interlocutor", "owner", "producer", "asked")},
         },
-        weak=frozenset({"parent_id", "root_id", "interlocutor_id", "owner_id", "producer_id", "asked_id"}),
+        weak=frozenset(
+            {"parent_id", "root_id", "interlocutor_id", "owner_id", "producer_id", "asked_id"}
+            | {"column_id", "swimlane_id"}  # then it stands in the first of its project
+        ),
     ),
     MovedTable(
         name="task_faces",

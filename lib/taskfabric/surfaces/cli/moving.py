@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -88,6 +89,11 @@ def _import_kanboard(ctx: Context, args: argparse.Namespace) -> int:
     from taskfabric.boards.kanboard.client import Kanboard
     from taskfabric.boards.kanboard.reader import read
 
+    if args.url is not None and not args.url.startswith(("http://", "https://")):
+        raise BadInput(
+            f"{args.url[:200]!r} is no address: it does not begin with http:// or https://",
+            next="`fabric import kanboard https://kanboard.example/`",
+        )
     if args.url is None:
         raise BadInput("which Kanboard?", next="`fabric import kanboard https://kanboard.example/`")
     token = ctx.env.get("KANBOARD_TOKEN")
@@ -115,18 +121,32 @@ def _bring(
     left: list[dict[str, str]],
 ) -> int:
     counts: dict[str, Counter[str]] = {name: Counter() for name in _COUNTED}
+    changed: list[dict[str, str]] = []
+    people: dict[int, str] = {}  # theirs
     progress = _Progress(ctx)
     pin = secret("PIN") if args.pin else None
     for batch in _batches(records):
         answer = ctx.ask("import", source=source, records=batch, highest=highest, dry=args.dry_run, pin=pin)
         for name, counter in counts.items():
             counter.update(answer[name])
-        left.extend(answer["left_out"])
+        people |= {row["id"]: row["username"] for row in batch if row.get("table") == "users" and _is_person(row)}
+        left.extend(_named(item, people) for item in answer["left_out"])
+        changed.extend(answer["changed"])
         progress.rows(counts["made"].total() + counts["known"].total())
     progress.end()
     if not args.dry_run:
         left.extend(ctx.ask("import", source=source, records=[], last=True, pin=pin)["left_out"])
-    return _report(ctx, args.dry_run, {name: +counter for name, counter in counts.items()}, left)
+    return _report(ctx, args.dry_run, {name: +counter for name, counter in counts.items()}, changed, left)
+
+
+def _is_person(row: Record) -> bool:
+    return isinstance(row.get("id"), int) and isinstance(row.get("username"), str)
+
+
+def _named(item: dict[str, str], people: dict[int, str]) -> dict[str, str]:
+    """The item with the names of the people whom it numbers."""
+    said = re.sub(r"\buser (\d+)", lambda found: f"user {people.get(int(found[1]), found[1])}", item["what"])
+    return {**item, "what": said}
 
 
 def _batches(records: Iterator[Record]) -> Iterator[list[Record]]:
@@ -143,9 +163,16 @@ def _batches(records: Iterator[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def _report(ctx: Context, dry: bool, counts: dict[str, Counter[str]], left: list[dict[str, str]]) -> int:
+def _report(
+    ctx: Context,
+    dry: bool,
+    counts: dict[str, Counter[str]],
+    changed: list[dict[str, str]],
+    left: list[dict[str, str]],
+) -> int:
     if ctx.out.as_json:
-        ctx.out.json({"dry_run": dry, **{name: dict(found) for name, found in counts.items()}, "left_out": left})
+        told = {"changed": changed, "left_out": left}
+        ctx.out.json({"dry_run": dry, **{name: dict(found) for name, found in counts.items()}, **told})
         return 0
     made, known, renumbered, notes = (counts[name] for name in _COUNTED)
     for table in sorted(made | known):
@@ -155,6 +182,8 @@ def _report(ctx: Context, dry: bool, counts: dict[str, Counter[str]], left: list
         ctx.out.line(f"{table.replace('_has_', ' ').replace('_', ' ')}: {made[table]} {came}{number}{here}")
     for note, count in sorted(notes.items()):
         ctx.out.line(f"note: {count} {note}")
+    for item in changed:
+        ctx.out.line(f"changed: {one_line(item['what'])}: {one_line(item['why'])}")
     for item in left:
         ctx.out.line(f"left out: {one_line(item['what'])}: {one_line(item['why'])}")
     if dry:
