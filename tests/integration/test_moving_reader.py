@@ -114,6 +114,26 @@ def test_public_access_does_not_travel_and_is_said(told: Told) -> None:
     assert told.left == ["public access of Garden: links that need no password do not travel"]
 
 
+def test_an_action_that_would_not_run_here_is_named_and_left_out(told: Told) -> None:
+    close, mail = (f"\\Kanboard\\Action\\{name}" for name in ("TaskCloseColumn", "TaskEmail"))
+    told.answers["getActions"] = [
+        {"id": n, "event_name": "task.move.column", "action_name": name, "params": {"column_id": column}}
+        for n, (name, column) in enumerate(((close, 70), (close, 99), (mail, 70)), 1)
+    ]
+    assert [row["id"] for row in told.rows("actions")] == [1]
+    assert told.left[1:] == [
+        "action 2 (TaskCloseColumn) of project 7: its column_id names 99, which is not there",
+        "action 3 (TaskEmail) of project 7: no such automatic action is offered here",
+    ]
+    assert [row["action_id"] for row in told.rows("action_has_params")] == [1]
+
+
+def test_a_subtask_in_a_state_that_there_is_not_is_named(told: Told) -> None:
+    told.answers["getAllSubtasks"] = [{"id": 14, "task_id": 5, "title": "x", "status": 9, "position": 1}]
+    assert told.rows("subtasks") == []
+    assert "subtask 14: it has a value that is none: 9" in told.left
+
+
 def test_hours_that_nobody_gave_are_none(told: Told) -> None:
     assert [(face["time_spent"], face["time_estimated"]) for face in told.rows("task_faces")] == [(None, 1.5)]
 

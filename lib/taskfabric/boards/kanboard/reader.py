@@ -13,6 +13,8 @@ from itertools import chain
 from typing import Any, Final
 
 from taskfabric.boards.kanboard.client import Doubtful, Kanboard, say
+from taskfabric.boards.native.moved_tables import PARAMS
+from taskfabric.domain.card_actions import ACTIONS
 from taskfabric.domain.principal import APP_TOKEN, Kind, Trust
 from taskfabric.domain.status import COLUMN_TITLES, ColumnRole
 
@@ -115,9 +117,30 @@ class _Reader:
             self._say(f"project {project['name']}")
             for row in self._project(project):
                 found.setdefault(row["table"], []).append(row)
+        self._only_what_runs(found)
         self._roles = {row["id"]: row.get("role") for row in found.get("columns", ())}
         for rows in found.values():
             yield from rows
+
+    def _only_what_runs(self, found: dict[str, list[Record]]) -> None:
+        """Automatic actions that would not run here are left out: of another kind, or about what does not come."""
+        there = {table: {row["id"] for row in rows if "id" in row} for table, rows in found.items()}
+        there["users"] = self._people
+        why = {
+            action["id"]: "no such automatic action is offered here"
+            for action in found.get("actions", ())
+            if action["action_name"] not in ACTIONS
+        }
+        for param in found.get("action_has_params", ()):
+            name, value = param["name"], param["value"]
+            if name in PARAMS and value.isdecimal() and int(value) not in {0} | there.get(PARAMS[name], set()):
+                why.setdefault(param["action_id"], f"its {name} names {value}, which is not there")
+        for action in found.get("actions", ()):
+            if action["id"] in why:
+                kind = str(action["action_name"]).rpartition("\\")[2]
+                self._left(f"action {action['id']} ({kind}) of project {action['project_id']}", why[action["id"]])
+        found["actions"] = [row for row in found.get("actions", ()) if row["id"] not in why]
+        found["action_has_params"] = [row for row in found.get("action_has_params", ()) if row["action_id"] not in why]
 
     def highest_task(self) -> int:
         """The highest number of a task; 0 if there is none."""
@@ -325,6 +348,7 @@ _PARTS: Final = (
     *("getTaskTags", "getAllComments", "getAllTaskLinks", "getAllSubtasks", "getAllTaskFiles", "getTaskMetadata"),
     "getAllExternalTaskLinks",
 )
+_SUBTASK: Final = {status: status for status in range(3)}  # there is no other; Kanboard takes any
 _RECURRENCE: Final = ("status", "trigger", "factor", "timeframe", "basedate")
 
 
@@ -340,7 +364,11 @@ def _place(task: Mapping[str, Any]) -> tuple[int, int]:
 def _subtask(subtask: Mapping[str, Any]) -> Record:
     return {
         **{"table": "subtasks", "id": int(subtask["id"]), "task_id": int(subtask["task_id"])},
-        **{"title": subtask["title"], "status": int(subtask["status"]), "user_id": int(subtask.get("user_id") or 0)},
+        **{
+            "title": subtask["title"],
+            "status": _SUBTASK[int(subtask["status"])],
+            "user_id": int(subtask.get("user_id") or 0),
+        },
         **{f"time_{what}": float(subtask.get(f"time_{what}") or 0) for what in ("estimated", "spent")},
         "position": int(subtask["position"]),
     }
