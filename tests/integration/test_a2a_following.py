@@ -133,6 +133,16 @@ def test_a_reader_goes_on_where_it_was_cut_off(agents: Exchange) -> None:
     assert got[0][0] == number + 1
 
 
+@pytest.mark.parametrize(("length", "kept"), [(0, 0), (1, 1), (9, 2)])
+def test_a_stream_begins_with_as_much_history_as_its_sender_wants(agents: Exchange, length: int, kept: int) -> None:
+    asks = agents.send("ask why?")
+    answer = {"message": message("because", taskId=asks["id"]), "configuration": {"historyLength": length}}
+    with agents.stream("SendStreamingMessage", answer) as events:
+        _, first = next(events)
+    assert len(first["task"].get("history", [])) == kept
+    assert len(agents.get(asks["id"])["history"]) == 2
+
+
 def test_a_subscriber_sees_the_task_and_its_end(agents: Exchange) -> None:
     task = agents.send("wait", at_once=True)
     with agents.stream("SubscribeToTask", {"id": task["id"]}) as events:

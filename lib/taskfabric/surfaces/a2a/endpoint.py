@@ -228,7 +228,7 @@ class Endpoint:
         visit, started = ticket.noted or await ticket.begun
         if streams:
             self._leave(visit, started)
-            await self._streams.serve(call.id, let_in, started.seen, 0, receive, send, sending=True)
+            await self._streams.serve(call.id, let_in, started.seen, 0, receive, send, sending=True, history=history)
             return
         if wish.return_immediately:
             self._leave(visit, started)

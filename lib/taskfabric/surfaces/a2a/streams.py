@@ -50,9 +50,12 @@ class Streams:
         send: Send,
         *,
         sending: bool,
+        history: int | None = None,
     ) -> None:
-        """Until the task has ended, for a sender also until it asks. To be called within ``place``."""
-        stream = asyncio.create_task(self._events(id_, let_in, seen, after, send, sending=sending))
+        """Until the task has ended, for a sender also until it asks. To be called within ``place``. ``history``: with
+        how many of its latest messages the task is shown; None = all."""
+        task = partial(self._a2a.task, seen, history=history)
+        stream = asyncio.create_task(self._events(id_, let_in, seen, after, send, task, sending=sending))
         gone = asyncio.create_task(until_gone(receive))
         try:
             await asyncio.wait({stream, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -78,7 +81,15 @@ class Streams:
                 del self._open[me]
 
     async def _events(
-        self, id_: wire.Id, let_in: Callable[[], Visit], seen: Seen, after: int | None, send: Send, *, sending: bool
+        self,
+        id_: wire.Id,
+        let_in: Callable[[], Visit],
+        seen: Seen,
+        after: int | None,
+        send: Send,
+        task: Callable[[], Mapping[str, Any]],
+        *,
+        sending: bool,
     ) -> None:
         """The task as it is, then what is told of it; from ``after`` on where a reader resumes. Who he is is asked
         again for each piece: a revoked credential ends its streams."""
@@ -88,7 +99,7 @@ class Streams:
             if seen.state is None:  # it was answered with a message before: there is no task
                 last = 0
             elif after is None or sending:
-                await _write(send, _event(id_, last, {"task": await self._pool.run(lambda: self._a2a.task(seen))}))
+                await _write(send, _event(id_, last, {"task": await self._pool.run(task)}))
             over = _over(seen.state, sending=sending)  # before it was looked at: then only what was told since is left
             while True:
                 try:
