@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -123,13 +124,35 @@ def test_what_a_lost_run_had_told_is_no_part_of_the_next_ones_result(database: T
         assert [artifact["parts"] for artifact in done["artifacts"]] == [[{"text": "all of it"}]]
 
 
-def _is_manned(agents: Exchange) -> None:
-    """A worker of ``helper`` has said that it is there."""
+def test_what_a_worker_gave_back_as_it_stopped_is_not_begun_by_a_server_that_may_stop_next(
+    database: TestDatabase, tmp_path: Path
+) -> None:
+    """`fabric down` stops the workers first: a run begun then is a model called for nothing."""
+    with exchange(database.dsn, tmp_path) as agents:
+        _is_manned(agents)
+        task = agents.send("ask one?")
+        agents.served.fabric("alice").call(verbs.Answer(task=agents.row(task["id"]), note="mine"))
+        (claimed,) = agents.served.fabric("helper").call(verbs.Claim())
+        _is_manned(agents, "draining")
+        fence = verbs.FenceArg.of(claimed.fence)
+        agents.served.fabric("helper").call(verbs.Release(fence=fence, note="the worker stops", drained=True))
+        _is_manned(agents, "gone")
+        look(agents)
+        database.clock.advance(timedelta(seconds=29))
+        look(agents)
+        assert len(agents.gate.begun) == 1
+        database.clock.advance(timedelta(seconds=2))
+        look(agents)
+        agents.becomes(task["id"], "COMPLETED")
+
+
+def _is_manned(agents: Exchange, state: Literal["idle", "draining", "gone"] = "idle") -> None:
+    """A worker of ``helper`` has said how it is."""
     house = agents.served.house
     helper = house.credentials.principal("helper")
     assert helper is not None
     worker = Caller(principal=helper, via=Via.TOKEN, instance="helper@box")
-    house.hallway.call(worker, verbs.Report(instance="helper@box", state="idle", reason=""))
+    house.hallway.call(worker, verbs.Report(instance="helper@box", state=state, reason=""))
     agents.served.app.state.gateway.forget()
 
 

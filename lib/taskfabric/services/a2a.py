@@ -55,6 +55,7 @@ class Agent:
     queue: Queue
     open: Availability
     manned: bool  # a worker of it runs
+    left: bool  # a worker of it has just gone
     stamp: Stamp  # who holds the leases of its runs in the server
     caller: Caller  # and who speaks for them
     want: Want  # what those may take
@@ -155,6 +156,7 @@ class A2A:
             queue=queue,
             open=look.at(card) if card.kind in DIRECT and not unable else look.seen(card),
             manned=bool(live) and not unable,
+            left=look.left(card),
             stamp=stamp_of(principal),
             caller=Caller(principal=principal, via=Via.SYSTEM, instance=GATEWAY),
             want=_want(card, principal, queue),
@@ -359,13 +361,16 @@ class A2A:
         return self._board.tell(claimed.fence, a2a_id, updates) > 0
 
     def waiting(self) -> list[tuple[Agent, Seen]]:
-        """What agents might begin now that run in the server, are open and have no worker."""
+        """What agents might begin now that run in the server, are open and have no worker. What a worker gave back
+        when it stopped waits a while for the next one: begun by a server that is about to stop, it would be lost."""
         found: list[tuple[Agent, Seen]] = []
         places: Counter[str] = Counter()
         for seen in self._board.waiting():
             principal = self._desk.person(seen.agent_id)
             agent = None if principal is None else self._agent(principal.name)
-            if principal is None or agent is None or not agent.direct or agent.manned or not agent.open.open:
+            if principal is None or agent is None or not agent.direct or not agent.open.open:
+                continue
+            if agent.manned or agent.left:
                 continue
             places[principal.name] += 1
             if places[principal.name] <= agent.card.concurrency:

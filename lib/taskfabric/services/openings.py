@@ -18,6 +18,7 @@ from taskfabric.ports.standing import Paused, WorkerState
 from taskfabric.services.desk import Desk
 
 SILENT: Final = timedelta(minutes=2)  # a worker not heard of for so long is not there
+LEAVING: Final = timedelta(seconds=30)  # for so long after a worker has gone, what it gave back is left to its next one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,13 @@ class Look:
             for worker in self.workers.get(card.name, ())
             if worker.state != "gone" and worker.seen is not None and self.now - worker.seen <= SILENT
         ]
+
+    def left(self, card: AgentCard) -> bool:
+        """Whether a worker of the card has just gone: perhaps all of the fabric is being stopped or started anew."""
+        return any(
+            worker.state == "gone" and worker.seen is not None and self.now - worker.seen <= LEAVING
+            for worker in self.workers.get(card.name, ())
+        )
 
     def _pause(self, card: AgentCard, at: datetime) -> Part:
         held = self.pauses.get(card.name)
