@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from taskfabric.domain.errors import LeaseLost, NeedsHuman
-from taskfabric.domain.principal import Via
+from taskfabric.domain.principal import ProjectRole, Via
 from taskfabric.domain.status import Status
 from taskfabric.domain.task import Task
 from taskfabric.ports.fabric import Fabric
@@ -328,6 +328,42 @@ def test_a_comment_with_a_human_s_own_credential_decides(noon: Household, alice:
     alice.call(verbs.Comment(task=other.id, text="/deny not now"))
     assert alice.call(verbs.ShowApproval(approval=denied["id"]))["note"] == "not now"
     assert (status(alice, task), status(alice, other)) == (Status.READY, Status.READY)
+
+
+def test_a_yes_is_said_on_the_gate_which_is_one_request_s_and_not_on_the_task_that_waits(
+    noon: Household, alice: Fabric
+) -> None:
+    """G10: on the task it may be a later request than the one that he has read."""
+    task, approval = asked(noon)
+    assert refused(alice, verbs.Comment(task=task.id, text="/approve")) == "seen"
+    assert stands(alice, approval) == "pending"
+
+
+def test_the_words_of_a_gate_are_changed_by_nobody_while_it_is_open(noon: Household, alice: Fabric) -> None:
+    """G10: they are what he reads before he decides."""
+    _, approval = asked(noon)
+    before = alice.call(verbs.Show(task=approval["task"])).task.description
+    noon.projects.set_member(noon.project_id("alice"), noon.people["bob"].id, ProjectRole.MEMBER, SYSTEM)
+    for name in ("alice", "bob"):
+        verb = verbs.EditTask(task=approval["task"], description="water the plants")
+        assert refused(noon.fabric_as(name), verb) == "approval"
+    assert alice.call(verbs.Show(task=approval["task"])).task.description == before
+
+
+def test_what_differs_only_in_its_kind_is_another_request(noon: Household, kimi: Fabric) -> None:
+    approval = asks(kimi, args={"lamp": 1}, action="home.lamp", level="confirm")
+    made = approve(at_the_door(noon), approval, args={"lamp": True})
+    assert (made["state"], made["decided_args"]) == ("edited-approved", {"lamp": True})
+
+
+def test_after_a_restore_no_yes_of_the_copy_is_used_and_no_grant_of_it_counts(noon: Household, kimi: Fabric) -> None:
+    """G10: what was used or revoked since the copy was made is not known there."""
+    approval = asks(kimi)
+    approve(at_the_door(noon), approval, always=True)
+    noon.ground.rows("SELECT fabric_lift_epochs()")
+    assert refused(kimi, verbs.Consume(approval=approval["id"], args=MAIL)) == "unusable"
+    assert asks(kimi)["state"] == "pending"
+    assert asks(kimi, args={**MAIL, "text": "again"})["state"] == "pending"
 
 
 def test_a_comment_decides_nothing_for_an_agent_or_with_the_machine_s_credential(noon: Household, kimi: Fabric) -> None:

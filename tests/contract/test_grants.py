@@ -323,6 +323,17 @@ def test_who_decides_in_another_s_place_makes_no_grant(noon: Household, alice: F
     assert refused(at_the_door(noon, "bob"), verb) == "grants"
 
 
+def test_who_decides_in_another_s_place_makes_nothing_secure_of_it(noon: Household, alice: Fabric) -> None:
+    with_pin(noon, "bob")
+    _, approval = asked(noon)
+    alice.call(verbs.Delegate(task=approval["task"], to="bob"))
+    edited = verbs.Approve(task=approval["task"], seen=approval["hash"], args={**MAIL, "amount": 5000}, pin=PIN)
+    assert refused(at_the_door(noon, "bob"), edited) == "secure"
+    assert stands(alice, approval) == "pending"
+    with_pin(noon)
+    assert at_the_door(noon).call(edited)["level"] == "secure"
+
+
 def test_one_request_is_passed_on_by_whom_it_is_for(noon: Household, alice: Fabric, bob: Fabric) -> None:
     _, approval = asked(noon)
     not_his(bob, verbs.Delegate(task=approval["task"], to="alice"))

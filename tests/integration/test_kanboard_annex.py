@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 
 import pytest
 
 from taskfabric.domain.principal import ProjectRole
+from taskfabric.remote import RemoteFabric
+from taskfabric.services import verbs
 from taskfabric.wiring import SYSTEM
 from tests.integration.board_api import BoardApi, Refusal
 from tests.integration.cards import Ground, project
@@ -70,6 +73,27 @@ def test_only_the_app_token_makes_a_global_tag(ground: Ground) -> None:
 
 
 # -- comments --------------------------------------------------------------------------------------------
+
+
+def test_a_comment_of_a_human_s_own_decides_as_everywhere_and_never_one_by_the_app_token(ground: Ground) -> None:
+    """G10"""
+    served, dana = ground.api.served, f"dana-{ground.id}"
+    served.add_person(dana)
+    token = served.fabric(dana).call(verbs.CreateToken(name=f"asker-{ground.id}"))["token"]
+    inbox = served.house.projects.queue(dana)
+    assert inbox is not None
+    served.house.projects.set_member(inbox.project_id, ground.api.user_id("bob"), ProjectRole.MEMBER, SYSTEM)
+    ask = verbs.RequestApproval(action="mail.send", args={"to": "the-bank"})
+    with contextlib.closing(RemoteFabric(served.url, token)) as asker:
+        gate = asker.call(ask)["task"]
+        for by, words in (("jsonrpc", "/approve"), ("bob", "/approve"), (dana, "/approve please"), (dana, "/deny")):
+            ground.call("createComment", gate, ground.api.user_id(by), words, by=by)
+            assert asker.call(ask)["state"] == "pending"
+        assert ground.call("createComment", gate, ground.api.user_id(dana), "/deny not this month", by=dana)
+        assert (asker.call(ask)["state"], asker.call(ask)["note"]) == ("denied", "not this month")
+        other = asker.call(verbs.RequestApproval(action="mail.send", args={"to": "the-baker"}))["task"]
+        assert ground.call("createComment", other, ground.api.user_id(dana), "/approve", by=dana)
+        assert asker.call(verbs.ShowApproval(task=other))["state"] == "approved"
 
 
 def test_a_comment_is_written_read_changed_and_removed(ground: Ground) -> None:

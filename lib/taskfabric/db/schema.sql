@@ -163,6 +163,16 @@ BEGIN
     END IF;
 END $$;
 
+CREATE FUNCTION public.fabric_end_decisions() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE approvals SET use_until = least(use_until, fabric_now())
+     WHERE state IN ('approved', 'edited-approved') AND consumed_at IS NULL;
+    UPDATE grants SET revoked_at = fabric_now() WHERE revoked_at IS NULL;
+    RETURN NULL;
+END $$;
+
 CREATE FUNCTION public.fabric_finished(status text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (status = ANY (ARRAY['done'::text, 'verified'::text, 'dead'::text, 'cancelled'::text, 'rejected'::text, 'record'::text]));
@@ -1825,6 +1835,8 @@ CREATE INDEX tasks_waiting ON public.tasks USING btree (id) WHERE ((status = 'wa
 CREATE INDEX webhooks_pending ON public.webhooks USING btree (due) WHERE (state = 'pending'::text);
 
 CREATE TRIGGER a2a_events_push AFTER INSERT ON public.a2a_events FOR EACH ROW WHEN ((new.kind <> 'message'::text)) EXECUTE FUNCTION public.fabric_push();
+
+CREATE TRIGGER restores_end_decisions AFTER INSERT ON public.restores FOR EACH ROW EXECUTE FUNCTION public.fabric_end_decisions();
 
 CREATE CONSTRAINT TRIGGER tasks_a2a AFTER UPDATE ON public.tasks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.a2a AND ((old.status IS DISTINCT FROM new.status) OR (old.flags IS DISTINCT FROM new.flags)))) EXECUTE FUNCTION public.fabric_a2a_follow();
 

@@ -281,6 +281,8 @@ class A2A:
                 next="begin a new task in its context" if done else "wait until it asks, or cancel it",
             )
         policy.refuse_in_run(caller, "answering a question")
+        if self._desk.approvals.is_pending(seen.task_id):
+            raise IllegalMove("that task waits for a person's decision", next="wait until it is taken, or cancel it")
         answer = replace(answer, files=self._kept(self._files(message)))
         direct = agent.direct and agent.open.open
         claimed = self._board.proceed(

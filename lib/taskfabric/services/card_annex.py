@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from taskfabric.domain.errors import BadInput, Refused, not_found
@@ -34,8 +34,9 @@ _ATTACHED: Final = (".pdf", ".doc", ".docx", ".xls", ".xlsx", ".ppt", ".pptx", "
 class CardAnnex:
     """Each write in a queue asks whose task it is; a line of the fabric's own is nobody's to change."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, decides: Callable[[Caller, int, str], bool]) -> None:
         self._desk = desk
+        self._decides = decides  # whether a comment is a decision, which it then is
         self._annex: Annex = desk.kanboard.annex
         self._faces: Faces = desk.kanboard.faces
 
@@ -124,7 +125,8 @@ class CardAnnex:
     def create_comment(
         self, caller: Caller, task_id: int, user_id: int, words: str, reference: str, visibility: str
     ) -> int:
-        """By the caller, whoever the app token says it is. Raises BadInput."""
+        """By the caller, whoever the app token says it is. ``/approve`` and ``/deny`` of a human's own decide, as
+        everywhere. Raises BadInput, Refused."""
         if not policy.is_app(caller) and (user_id != caller.principal.id or not self._reaches(caller, visibility)):
             raise BadInput("a comment is written in one's own name, for those up to one's own role", field="user_id")
         if visibility not in {role.value for role in AppRole}:
@@ -132,6 +134,7 @@ class CardAnnex:
         if not words.strip():
             raise BadInput("a comment says something", field="content")
         said = text.note(words, self._desk.rules, "comment")
+        self._decides(caller, task_id, said)
         return self._annex.create_comment(task_id, said, _short(reference), visibility, caller.stamp())
 
     def update_comment(self, caller: Caller, comment_id: int, words: str) -> bool:

@@ -102,7 +102,7 @@ class Hallway:
         self.rights: Final = Rights(self._desk)
         self.furnishing: Final = Furnishing(self._desk, self.arranging)
         self.cards: Final = Cards(self._desk, Submitting(self._desk))
-        self.annex: Final = CardAnnex(self._desk)
+        self.annex: Final = CardAnnex(self._desk, self._decisions.verdicts.comment)
         self.following: Final = Following(self._desk)
         self.household: Final = Household(self._desk, Roster(self._desk, self._decisions.let_go))
         self._answers: dict[type[Verb[Any]], Callable[[Caller, Any], Any]] = {}

@@ -237,6 +237,8 @@ def need_judge(desk: Desk, caller: Caller, task: Task, what: str) -> None:
 def need_editor(desk: Desk, caller: Caller, task: Task, *, rates: bool) -> None:
     """Raises Refused unless this caller may change the task's words; ``rates``: its score or tier among them."""
     refuse_own_line(desk, caller, task.id, "editing")
+    if task.submitter_id == 0:  # its words are what a human reads before he decides
+        refuse_gate(desk, caller, task.id, "editing")
     if caller.principal.is_human and caller.run is None:
         need_part(desk, caller, task, "editing")
         return

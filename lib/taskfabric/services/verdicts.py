@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from taskfabric.domain.approval import Act, Approval, Decider, How, Level, State, binding
+from taskfabric.domain.approval import Act, Approval, Decider, How, Level, State, binding, canonical
 from taskfabric.domain.errors import BadInput, FabricError, NeedsHuman, Refused, not_found
 from taskfabric.domain.levels import facts_of
 from taskfabric.domain.principal import Caller, Via
@@ -42,10 +42,12 @@ class Verdicts:
         approval, decider = self._mine(caller, verb.task)
         _same(approval, verb.seen)
         args = approval.args if verb.args is None else verb.args
-        edited = args != approval.args
+        edited = canonical(args) != canonical(approval.args)
         level = approval.level
         if edited:
             level = max(level, self._levels.level_of(approval.action, args, approval.label)[0])
+        if level >= Level.SECURE and decider.how is How.DELEGATED:
+            raise Refused("what is secure is decided by whom it is for", next="leave it to him", rule="secure")
         if verb.until is not None and not verb.always:
             raise BadInput("an end without a standing grant", next="give it together with --always", field="until")
         grant = None
@@ -123,6 +125,8 @@ class Verdicts:
                 raise BadInput("a denial says why", next="write `/deny` and the reason", field="text")
             self._decide(caller, approval, decider, Act.DENY, None, None, text.note(note, self._desk.rules))
             return True
+        if task_id != approval.gate_id:  # there it may be a later request than the one that he has read
+            raise Refused("a yes is said on the request itself", next=f"use {how}", rule="seen")
         if match[2]:
             raise BadInput("`/approve` stands alone", next="to change something use the browser", field="text")
         if approval.level >= Level.SECURE:
