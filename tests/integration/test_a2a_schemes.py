@@ -11,6 +11,7 @@ from typing import Any, Final
 import jwt
 import pytest
 
+from taskfabric.stores.identities import read
 from taskfabric.testing import TestServer
 from tests.integration.calling import Exchange, exchange, message, shape
 from tests.integration.test_a2a_auth import METHODS, params
@@ -58,6 +59,18 @@ def test_each_of_them_is_alice_and_sees_her_tasks(agents: Exchange) -> None:
     ):
         answer = agents.post(shape("GetTask", {"id": task}), name=None, headers=headers)
         assert (answer.status, answer.json["result"]["id"]) == (200, task)
+
+
+def test_two_credentials_at_once_are_none_and_that_is_said(agents: Exchange) -> None:
+    both = bearer(agents.served.tokens["alice"]) | {"X-API-Key": agents.served.tokens["alice"]}
+    answer = agents.post(shape("GetTask", {"id": "x"}), name=None, headers=both)
+    assert (answer.status, answer.json["error"]["message"]) == (401, "more than one credential was sent")
+
+
+def test_the_readmes_example_of_identities_is_read() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    example = readme.partition("# identities.toml\n")[2].partition("```")[0]
+    assert read(example, "README.md") == {("jwt", "auth0|5f7c8e"): "alice", ("mtls", "CN=kimi,O=House"): "kimi"}
 
 
 WRONG: Final[dict[str, Any]] = {

@@ -28,12 +28,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskfabric import __version__, logs, runtimes
 from taskfabric.domain.card import AgentCard
-from taskfabric.domain.errors import BadInput, FabricError, NotAuthenticated, NotFound, Unavailable
+from taskfabric.domain.errors import BadInput, FabricError, NotFound, Unavailable
 from taskfabric.ports.runtime import Runtime
 from taskfabric.settings import Settings, fabric_home, load
 from taskfabric.surfaces.a2a.gateway import CARD, Gateway
 from taskfabric.surfaces.answers import header, send_error
-from taskfabric.surfaces.auth import Sites, presented
+from taskfabric.surfaces.auth import Sites, missing, presented
 from taskfabric.surfaces.edge import Edge, Health
 from taskfabric.surfaces.events import EventStream
 from taskfabric.surfaces.fabric_rpc.endpoint import JsonRpc
@@ -119,7 +119,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if shown is None:
-            raise NotAuthenticated("this needs a token")
+            raise missing(scope["headers"], self._schemes)
         scope["fabric.presented"] = shown
         await self._app(scope, receive, send)
 

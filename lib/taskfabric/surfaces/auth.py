@@ -74,6 +74,14 @@ def presented(headers: Headers, address: str, *, schemes: Schemes = _BEARER_ONLY
     return shown and (replace(shown, identity=identity, audience=audience) if identity or audience else shown)
 
 
+def missing(headers: Headers, schemes: Schemes) -> NotAuthenticated:
+    """What to say where ``presented`` finds nothing: no credential was sent, or more than one."""
+    ways = {b"authorization", schemes.api_key_header} - {b""}
+    if sum(name in ways for name, _ in headers) > 1:
+        return NotAuthenticated("more than one credential was sent", next="send one: a bearer token or an API key")
+    return NotAuthenticated("this needs a token")
+
+
 def _presented(authorization: bytes, address: str, instance: str) -> Presented | None:
     if not authorization or len(authorization) > _LONGEST:
         return None
