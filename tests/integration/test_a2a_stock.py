@@ -48,14 +48,24 @@ def card(kanboard: BoardApi, agents: Exchange, task: Any) -> dict[str, Any]:
     return {"title": found["title"], "column": column, "said": said}
 
 
+def shows(kanboard: BoardApi, agents: Exchange, task: Any, column: str, last: str) -> dict[str, Any]:
+    """The card, once it stands there and says this last: it is brought in line after the commit."""
+
+    def looks() -> dict[str, Any] | None:
+        seen = card(kanboard, agents, task)
+        return seen if seen["column"] == column and seen["said"] and seen["said"][-1].startswith(last) else None
+
+    found: dict[str, Any] = until(looks, what=f"the card is in {column} and says {last}")
+    return found
+
+
 def test_a_call_is_a_card_and_its_end_is_on_it(kanboard: BoardApi, agents: Exchange) -> None:
     """G1, G2: the card's own number, a lease that is a tag, and the result as a comment."""
     task = agents.send("hello there")
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
-    shown = card(kanboard, agents, task)
-    assert (shown["title"], shown["column"]) == ("hello there", "Done")
+    shown = shows(kanboard, agents, task, "Done", "✅ hello there")
+    assert shown["title"] == "hello there"
     assert shown["said"][0].startswith("🔒 claimed by `helper`")
-    assert shown["said"][-1] == "✅ hello there"
     lock = agents.served.house.board.locks.highest()[agents.row(task["id"])]  # type: ignore[attr-defined]
     assert (lock.epoch, lock.over is not None) == (1, True)
 
@@ -63,7 +73,7 @@ def test_a_call_is_a_card_and_its_end_is_on_it(kanboard: BoardApi, agents: Excha
 def test_while_it_runs_the_card_is_work_in_progress_and_nobodys_to_take(kanboard: BoardApi, agents: Exchange) -> None:
     task = agents.send("wait", at_once=True)
     agents.gate.begins()
-    assert card(kanboard, agents, task)["column"] == "Work in progress"
+    shows(kanboard, agents, task, "Work in progress", "🔒")
     assert agents.served.fabric("helper").call(verbs.Claim()) == []
     agents.gate.open.set()
     agents.becomes(task["id"], "COMPLETED")
@@ -71,17 +81,17 @@ def test_while_it_runs_the_card_is_work_in_progress_and_nobodys_to_take(kanboard
 
 def test_a_question_and_its_answer_are_on_the_card(kanboard: BoardApi, agents: Exchange) -> None:
     task = agents.send("ask which one?")
-    assert card(kanboard, agents, task)["said"][-1].startswith("❓")
+    shows(kanboard, agents, task, "Work in progress", "❓")
     done = agents.send("the red one", taskId=task["id"])
     assert done["status"]["state"] == "TASK_STATE_COMPLETED"
-    assert card(kanboard, agents, task)["column"] == "Done"
+    shows(kanboard, agents, task, "Done", "✅ the red one")
 
 
 def test_a_message_that_waits_for_a_place_waits_as_a_card(kanboard: BoardApi, agents: Exchange) -> None:
     running = [agents.send("wait", at_once=True) for _ in range(2)]
     agents.gate.begins(2)
     queued = agents.send("later", at_once=True, metadata={"fabric/queue": True})
-    assert card(kanboard, agents, queued)["column"] == "Ready"
+    until(lambda: card(kanboard, agents, queued)["column"] == "Ready", what="its card is there")
     agents.gate.open.set()
     for task in (*running, queued):
         agents.becomes(task["id"], "COMPLETED")
