@@ -112,6 +112,21 @@ def test_a_comment_is_written_read_changed_and_removed(ground: Ground) -> None:
     assert ground.call("getAllComments", card) == []
 
 
+@pytest.mark.parametrize("role", ["app-manager", "app-admin"])
+def test_a_comment_for_a_higher_role_is_read_and_found_by_nobody_below_it_on_any_way(ground: Ground, role: str) -> None:
+    """G13"""
+    _with_bob(ground)
+    card = ground.create()
+    said = ground.call("createComment", card, _alice(ground), "the birthday surprise", "", role)
+    assert (ground.call("getAllComments", card, by="bob"), ground.call("getComment", said, by="bob")) == ([], None)
+    assert ground.found("comment:surprise", by="bob") == []
+    assert ground.fabric("bob").call(verbs.Show(task=card)).entries == ()
+    assert ground.found("comment:surprise") == [card]
+    assert [entry.text for entry in ground.fabric("alice").call(verbs.Show(task=card)).entries] == [
+        "the birthday surprise"
+    ]
+
+
 def test_nobody_speaks_in_anothers_name(ground: Ground) -> None:
     card, bob = ground.create(), _with_bob(ground)
     assert ground.call("createComment", card, bob, "as bob") is False

@@ -344,7 +344,7 @@ class Alignment:
                 entry.id,
                 {"task_id": task.id, "user_id": self._people.id_of(entry.author), "content": entry.text},
             )
-            for entry in read.entries(conn, self._names, task, after=after)
+            for entry in read.entries(conn, self._names, task, None, after=after)
             if entry.id not in known and entry.text
         ]
 

@@ -177,9 +177,12 @@ class Incoming:
                     continue
                 author = adoption.maker(conn, self._people.name_of(int(comment.get("user_id") or 0)))
                 made = conn.execute(
-                    "INSERT INTO comments (task_id, user_id, text, date_creation)"
-                    " VALUES (%s, %s, %s, to_timestamp(%s)) RETURNING id",
-                    (task_id, author.principal_id, str(comment["comment"]), int(comment["date_creation"])),
+                    "INSERT INTO comments (task_id, user_id, text, date_creation, visibility)"
+                    " VALUES (%s, %s, %s, to_timestamp(%s), %s) RETURNING id",
+                    (
+                        *(task_id, author.principal_id, str(comment["comment"]), int(comment["date_creation"])),
+                        str(comment.get("visibility") or "app-user"),
+                    ),
                 ).fetchone()
                 assert made is not None
                 conn.execute("INSERT INTO stock_comments VALUES (%s, %s, %s)", (task_id, card_comment, made[0]))

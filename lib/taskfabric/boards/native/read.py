@@ -151,7 +151,7 @@ def thread(conn: Connection, names: Names, task_id: int, viewer: Viewer) -> Thre
     ).fetchall()
     return Thread(
         task=task,
-        entries=entries(conn, names, task),
+        entries=entries(conn, names, task, viewer),
         attachments=tuple(
             Attachment(
                 id=f[0],
@@ -178,12 +178,20 @@ def thread(conn: Connection, names: Names, task_id: int, viewer: Viewer) -> Thre
     )
 
 
-def entries(conn: Connection, names: Names, task: Task, *, after: int = 0) -> tuple[Entry, ...]:
-    """The lines of its thread, rendered, those up to ``after`` left out."""
+# A comment may be for an application role and those above it; whoever wrote it reads it anyway.
+READABLE: Final = (
+    "(m.visibility = 'app-user' OR %(me)s::int IS NULL OR m.user_id = %(me)s::int OR EXISTS (SELECT FROM users ru"
+    " WHERE ru.id = %(me)s::int AND ru.role IN (m.visibility, 'app-admin')))"
+)
+
+
+def entries(conn: Connection, names: Names, task: Task, viewer: Viewer | None, *, after: int = 0) -> tuple[Entry, ...]:
+    """The lines of its thread that the viewer may read, rendered, those up to ``after`` left out."""
     rows = conn.execute(
-        "SELECT id, user_id, date_creation, text, kind, epoch, until, number, number_of, instance, date_modification"
-        " FROM comments WHERE task_id = %s AND id > %s ORDER BY id",
-        (task.id, after),
+        "SELECT m.id, m.user_id, m.date_creation, m.text, m.kind, m.epoch, m.until, m.number, m.number_of, m.instance,"
+        f" m.date_modification FROM comments m WHERE m.task_id = %(task)s AND m.id > %(after)s AND {READABLE}"
+        " ORDER BY m.id",
+        {"task": task.id, "after": after, "me": None if viewer is None else viewer.principal_id},
     ).fetchall()
     return tuple(_entry(conn, names, task, row) for row in rows)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from taskfabric.boards.native.cards.faces import MOVED, PRIORITY, SEEN_HERE, through
 from taskfabric.boards.native.cards.listing import whole
 from taskfabric.boards.native.names import Connection
+from taskfabric.boards.native.read import READABLE
 from taskfabric.domain.card_query import CardQuery, day_span, operator_of, range_span
 from taskfabric.domain.principal import Viewer
 from taskfabric.domain.status import FLAG_OF_TAG
@@ -141,7 +142,7 @@ class _Search:
         return f"t.has_text AND EXISTS (SELECT FROM task_texts x WHERE x.task_id = t.id AND {words})"
 
     def comment(self, value: str) -> str:
-        return f"EXISTS (SELECT FROM comments m WHERE m.task_id = t.id AND {self.like('m.text', value)})"
+        return f"EXISTS (SELECT FROM comments m WHERE m.task_id = t.id AND {READABLE} AND {self.like('m.text', value)})"
 
     def link(self, value: str) -> str:
         return (
