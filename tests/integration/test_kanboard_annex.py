@@ -289,6 +289,9 @@ def test_a_file_comes_back_as_it_was(ground: Ground) -> None:
     row = ground.call("getTaskFile", made)
     assert (row["name"], row["size"], row["is_image"], row["task_id"]) == ("shot.png", 4, 1, card)
     assert base64.b64decode(ground.call("downloadTaskFile", made)) == b"\x89PNG"
+    unpadded = ground.call("createTaskFile", ground.id, card, "unpadded", "aGVs\nbG8")
+    assert ground.call("downloadTaskFile", unpadded) == "aGVsbG8="
+    assert ground.call("removeTaskFile", unpadded) is True
     assert ground.call("createTaskFile", ground.id, card, "empty", "") is False
     assert ground.call("createTaskFile", ground.id, card, "bad", "***") is False
     assert [f["user_name"] is not None for f in ground.call("getAllTaskFiles", card)] == [True]

@@ -9,7 +9,7 @@ import pytest
 
 from taskfabric.wiring import SYSTEM
 from tests.integration.board_api import BoardApi, Refusal
-from tests.integration.cards import Ground, project
+from tests.integration.cards import Ground, project, queue
 
 
 @pytest.fixture
@@ -89,8 +89,6 @@ def test_every_word_that_is_given_is_kept(ground: Ground) -> None:
         {"title": "x", "date_due": "2030-05-06T07:08:00"},
         {"title": "x", "date_due": "tomorrow"},
         {"title": "x", "date_due": "2030-13-45"},
-        {"title": "x", "column_id": 999_999},
-        {"title": "x", "swimlane_id": 999_999},
         {"title": "x", "category_id": 999_999},
         {"title": "x", "reference": "r" * 192},
     ],
@@ -98,6 +96,25 @@ def test_every_word_that_is_given_is_kept(ground: Ground) -> None:
 def test_what_is_not_valid_makes_no_card(ground: Ground, fields: dict[str, Any]) -> None:
     assert ground.call("createTask", project_id=ground.id, **fields) is False
     assert ground.call("getAllTasks", project_id=ground.id) == []
+
+
+@pytest.mark.parametrize("named", ["column_id", "swimlane_id"])
+def test_a_card_in_a_place_that_is_not_there_is_0(ground: Ground, named: str) -> None:
+    fields: dict[str, Any] = {"title": "x", "project_id": ground.id, named: 999_999}
+    made = ground.call("createTask", **fields)
+    assert (made, made is False) == (0, False)
+    assert ground.call("getAllTasks", project_id=ground.id) == []
+
+
+def test_a_copy_of_a_card_that_is_not_there_is_0_to_the_app_token(ground: Ground) -> None:
+    card = ground.create()
+    for method, args in (
+        ("createTask", ["x", 999_999]),
+        ("duplicateTaskToProject", [999_999, ground.id]),
+        ("duplicateTaskToProject", [card, 999_999]),
+    ):
+        made = ground.call(method, *args, by="jsonrpc")
+        assert (made, made is False) == (0, False)
 
 
 def test_an_array_that_is_none_is_invalid_params(ground: Ground) -> None:
@@ -108,7 +125,7 @@ def test_an_array_that_is_none_is_invalid_params(ground: Ground) -> None:
 
 def test_a_column_of_another_project_is_no_place(ground: Ground) -> None:
     other = project(ground.api)
-    assert ground.call("createTask", title="x", project_id=ground.id, column_id=other.columns["Ready"]) is False
+    assert ground.call("createTask", title="x", project_id=ground.id, column_id=other.columns["Ready"]) == 0
     task = ground.create()
     assert ground.call("moveTaskPosition", ground.id, task, other.columns["Ready"], 1, 0) is False
     assert ground.task(task)["column_id"] == ground.columns["Backlog"]
@@ -121,6 +138,12 @@ def test_an_update_changes_what_is_named_and_leaves_the_rest(ground: Ground) -> 
     assert (row["title"], row["description"], row["score"]) == ("new", "old words", 5)
     assert (row["priority"], row["color_id"]) == (3, "red")
     assert row["date_due"] > 0
+
+
+def test_a_card_may_be_due_at_the_end_of_the_calendar(ground: Ground) -> None:
+    card = ground.create(date_due="9999-12-31 23:59")
+    assert ground.task(card)["date_due"] == 253_402_300_740
+    assert [row["id"] for row in ground.call("getAllTasks", ground.id) if row["date_due"]] == [card]
 
 
 def test_an_empty_text_clears_and_zero_is_no_date(ground: Ground) -> None:
@@ -256,7 +279,38 @@ def test_a_removed_card_is_gone_with_all_its_parts(ground: Ground) -> None:
     assert ground.api.call("getTask", card, by="jsonrpc") is None
 
 
+def test_the_dashboard_shows_my_open_cards_with_their_tags(ground: Ground) -> None:
+    me = ground.api.user_id("alice")
+    mine, plain = ground.create("mine", owner_id=me, tags=["b", "a"]), ground.create("plain", owner_id=me)
+    rows = {row["id"]: row for row in ground.call("getMyDashboard")}
+    assert [tag["name"] for tag in rows[mine]["tags"]] == ["a", "b"]
+    assert set(rows[mine]["tags"][0]) == {"id", "name", "color_id", "task_id"}
+    assert rows[plain]["tags"] == []
+
+
 # -- elsewhere -------------------------------------------------------------------------------------------
+
+
+def test_what_blocks_another_card_is_removed_where_no_queue_is_and_gates_no_more(ground: Ground) -> None:
+    blocker, waiter = ground.create("blocker"), ground.create("waiter")
+    assert ground.call("createTaskLink", waiter, blocker, 3)
+    assert ground.call("removeTask", blocker) is True
+    assert ground.call("getAllTaskLinks", waiter) == []
+    assert ground.api.served.house.board.get(waiter, None).open_blockers == 0
+
+
+def test_what_a_task_of_a_queue_waits_for_is_removed_nowhere(ground: Ground) -> None:
+    pool = queue(ground.api)
+    blocker, waiter = ground.create("blocker"), pool.submitted("waiter")
+    assert ground.call("createTaskLink", waiter, blocker, 3)
+    assert ground.call("removeTask", blocker) is False
+
+
+@pytest.mark.parametrize("hours", [4.5, 3])
+def test_a_copy_keeps_the_estimate_and_no_time_is_spent_on_it(ground: Ground, hours: float) -> None:
+    card = ground.create(time_estimated=hours, time_spent=2)
+    row = ground.task(ground.call("duplicateTaskToProject", card, ground.id))
+    assert (row["time_estimated"], row["time_spent"]) == (hours, 0)
 
 
 def test_a_copy_takes_words_tags_and_subtasks_along(ground: Ground) -> None:

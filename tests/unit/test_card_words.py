@@ -22,6 +22,7 @@ _NOW = datetime(2026, 11, 30, 17, 45, 12, tzinfo=UTC)
         ("12/24/2026 18:30", datetime(2026, 12, 24, 18, 30, tzinfo=UTC)),
         ("2026-12-24", datetime(2026, 12, 24, 17, 45, 12, tzinfo=UTC)),
         ("12/24/2026", datetime(2026, 12, 24, 17, 45, 12, tzinfo=UTC)),
+        ("9999-12-31 23:59", datetime(9999, 12, 31, 23, 59, tzinfo=UTC)),
     ],
 )
 def test_a_date_in_one_of_kanboards_forms_is_an_instant(text: str, moment: datetime) -> None:

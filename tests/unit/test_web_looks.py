@@ -166,6 +166,13 @@ def test_a_reason_says_its_instants_in_the_readers_zone_and_its_commands_as_code
     assert ">18:00</time>: <code>fabric &lt;why&gt;</code>" in said
 
 
+def test_the_last_hours_of_the_calendar_are_said_in_utc_where_the_zone_is_past_them() -> None:
+    looks = Looks("0")
+    looks._env.globals["moment"] = "9999-12-31T23:59:00Z"
+    said = looks._env.from_string("{{ moment | when }}").render(zone=ZoneInfo("Europe/Berlin"), now=NOON)
+    assert ">31 Dec 9999</time>" in said
+
+
 def test_words_that_only_look_like_a_line_are_nobodys_but_their_authors() -> None:
     assert "<time" not in _told("🔒 claimed by `kimi` at 2026-12-01T17:00:00Z", "")
 

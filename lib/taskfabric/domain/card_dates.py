@@ -29,5 +29,5 @@ def card_instant(text: str, now: datetime, zone: tzinfo) -> datetime | None:
             exact = moment.astimezone(UTC)
         except (ValueError, OverflowError):
             return None
-        return exact if 1970 <= exact.year < 9999 else None
+        return exact if exact.year >= 1970 else None
     return None

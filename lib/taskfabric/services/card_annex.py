@@ -5,7 +5,6 @@ The caller's role in the project was asked before."""
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
@@ -18,6 +17,7 @@ from taskfabric.ports.annex import Annex
 from taskfabric.ports.faces import Faces, Row
 from taskfabric.services import card_rules, policy, text
 from taskfabric.services.desk import Desk
+from taskfabric.services.furnishing import decoded
 
 FABRIC: Final = "fabric."  # metadata that begin so are shown by the fabric, and never written
 _NAME: Final = 255  # characters
@@ -359,15 +359,7 @@ class CardAnnex:
         task = self._desk.see(caller, task_id)
         if not policy.is_app(caller):
             policy.need_part(self._desk, caller, task, "attaching a file")
-        limit = self._desk.rules.attachment
-        if len(blob) > limit * 4 // 3 + 1000:
-            raise BadInput(f"a file has at most {limit} bytes", field="blob", limit=limit)
-        try:
-            data = base64.b64decode("".join(blob.split()), validate=True)
-        except (binascii.Error, ValueError):
-            data = b""
-        if not data or len(data) > limit:
-            raise BadInput(f"a file is given as base64 and has 1 to {limit} bytes", field="blob", limit=limit)
+        data = decoded(blob, self._desk.rules.attachment)
         sha256 = self._desk.files.put(data)
         plain = _line(name, "filename").replace("/", "_").replace("\\", "_")
         return self._desk.board.attach(task_id, plain, len(data), sha256, caller.stamp(), None).id

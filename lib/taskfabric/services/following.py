@@ -243,8 +243,8 @@ class Following:
         """What the receiver is told of it. A human's inbox is told to nobody."""
         if not self._hooks.on or event.private:
             return []
-        names = card_actions.events_of(event.kind, event.data)
-        if not names:
+        names = [n for n in card_actions.events_of(event.kind, event.data) if n != card_actions.CREATE_UPDATE]
+        if not names:  # what only actions listen for is told to no receiver
             return []
         data = {
             "task_id": event.task_id,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from taskfabric.domain.errors import FabricError, NeedsHuman, NotAuthenticated, Refused, Unavailable
+from taskfabric.domain.errors import FabricError, NeedsHuman, NotAuthenticated, NotFound, Refused, Unavailable
 from taskfabric.domain.principal import Caller, Viewer
 from taskfabric.services import policy
 from taskfabric.services.hallway import Hallway
@@ -49,8 +49,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedure:
-    """A procedure of the API. ``no`` is its result when the answer is no, ``missing`` the app token's when what it
-    names is not there."""
+    """A procedure of the API. ``no`` is its result when the answer is no, ``missing`` when what it names is not
+    there and need not be hidden."""
 
     name: str
     run: Callable[..., object]  # with the Call, then the arguments
@@ -112,6 +112,8 @@ class KanboardApi:
         except Refused as error:
             self._hallway.refused(caller, method, error)
             return {"jsonrpc": "2.0", "result": found.no, "id": id}
+        except NotFound:
+            return {"jsonrpc": "2.0", "result": found.missing, "id": id}
         except FabricError:
             return {"jsonrpc": "2.0", "result": found.no, "id": id}
 

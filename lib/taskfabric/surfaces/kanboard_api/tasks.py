@@ -43,8 +43,8 @@ class Tasks:
             procedure("removeTask", self.remove, member(task)),
             procedure("moveTaskPosition", self.place, member(task)),
             procedure("moveTaskToProject", self.move_to, member(task)),
-            procedure("duplicateTaskToProject", self.duplicate, member(task)),
-            procedure("createTask", self.create, member(project)),
+            procedure("duplicateTaskToProject", self.duplicate, member(task), missing=0),
+            procedure("createTask", self.create, member(project), missing=0),
             procedure("updateTask", self.update, member(of("task", "id"))),
         ]
 
@@ -119,7 +119,7 @@ class Tasks:
         owner_id: int | None = None,
     ) -> int:
         if not self._works_in(call, project_id):
-            return False
+            return 0
         there = _there(project_id, swimlane_id, column_id, category_id, owner_id)
         return self._cards.duplicate(call.caller, task_id, there)
 

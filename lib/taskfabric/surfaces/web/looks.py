@@ -109,7 +109,7 @@ def when(context: Context, moment: datetime | str | None) -> Markup:
     if moment is None:
         return Markup("")
     zone: tzinfo = context["zone"]
-    here, today = _moment(moment).astimezone(zone), context["now"].astimezone(zone).date()
+    here, today = _local(_moment(moment), zone), context["now"].astimezone(zone).date()
     match (here.date() - today).days:
         case 0:
             short = f"{here:%H:%M}"
@@ -124,6 +124,13 @@ def when(context: Context, moment: datetime | str | None) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         iso(moment), f"{here:%A %d %B %Y, %H:%M:%S} {here.tzname()}", short
     )
+
+
+def _local(moment: datetime, zone: tzinfo) -> datetime:
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:  # the last hours of the year 9999, east of Greenwich
+        return moment.astimezone(UTC)
 
 
 @pass_context

@@ -85,12 +85,20 @@ UPDATE tasks SET dependents = dependents - 1
 _NEEDED: Final = """
 SELECT EXISTS (SELECT FROM tasks WHERE parent_id = %(task)s OR root_id = %(task)s)
     OR EXISTS (SELECT FROM task_has_links l JOIN tasks d ON d.id = l.task_id AND d.is_active
+                 JOIN queues q ON q.project_id = d.project_id
                 WHERE l.opposite_task_id = %(task)s AND l.link_id = 3 AND l.state <> 'satisfied')
+"""
+# Nothing gates where no queue is; a card that goes into one later waits for nothing that is gone.
+_WAITERS_FORGET: Final = """
+UPDATE tasks SET open_blockers = open_blockers - 1
+ WHERE open_blockers > 0
+   AND id IN (SELECT task_id FROM task_has_links
+               WHERE opposite_task_id = %(task)s AND link_id = 3 AND state <> 'satisfied')
 """
 
 
 def remove(conn: Connection, names: Names, task_id: int, stamp: Stamp) -> bool:
-    """The card is gone. A removal promotes nothing: what others descend from, or wait for, is not removed.
+    """The card is gone. A removal promotes nothing: what others descend from, or wait for in a queue, is not removed.
 
     Raises IllegalMove for such a task, and for one whose key counts for life."""
     task, _ = locked(conn, names, task_id)
@@ -106,6 +114,7 @@ def remove(conn: Connection, names: Names, task_id: int, stamp: Stamp) -> bool:
         conn.execute("UPDATE tasks SET seq = seq + 1 WHERE id = %s", (task_id,))
     record(conn, task_id, "removed", stamp, None, {"title": task.title, "from": task.status.value})
     conn.execute(_BLOCKERS_FORGET, values)
+    conn.execute(_WAITERS_FORGET, values)
     if task.parent is not None:
         conn.execute("UPDATE tasks SET children = children - 1 WHERE id = %s AND children > 0", (task.parent,))
     for sql in _PARTS:

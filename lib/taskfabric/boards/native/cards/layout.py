@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -17,20 +17,22 @@ from taskfabric.domain.status import Flag
 from taskfabric.ports.faces import Row
 
 # People's tags, by card and by name; then what stands for a rule, which has no number.
-_TAGS: Final = f"""
+_TAGS: Final = """
 SELECT h.task_id, g.id, g.name, g.color_id, 0 AS flags, '' AS tier, '{{}}'::text[] AS needs, 0 AS trust
   FROM tasks t JOIN task_has_tags h ON h.task_id = t.id JOIN tags g ON g.id = h.tag_id
- WHERE t.project_id = %(project)s AND t.has_tags AND {SEEN_HERE}
+ WHERE {cards} AND t.has_tags
 UNION ALL SELECT t.id, NULL, NULL, NULL, t.flags, l.tier, l.needs, l.trust FROM tasks t JOIN lanes l ON l.id = t.lane_id
- WHERE t.project_id = %(project)s AND {SEEN_HERE} AND (t.flags <> 0 OR t.lane_id IN (
+ WHERE {cards} AND (t.flags <> 0 OR t.lane_id IN (
            SELECT x.id FROM lanes x WHERE x.tier <> '' OR x.needs <> '{{}}' OR x.trust > 0))
  ORDER BY name NULLS LAST, id
 """
+_TAGS_OF_PROJECT: Final = _TAGS.format(cards=f"t.project_id = %(project)s AND {SEEN_HERE}").encode()
+_TAGS_OF_CARDS: Final = _TAGS.format(cards="t.id = ANY (%(ids)s)").encode()
 
 
 def board(conn: Connection, kept: Kept, project_id: int, viewer: Viewer | None) -> list[Row]:
     """Active swimlanes; [] for a project without any, or without a column."""
-    cells, names = of_project(conn, kept, project_id, _tags_of(conn, project_id, viewer), viewer)
+    cells, names = of_project(conn, kept, project_id, _tags_here(conn, project_id, viewer), viewer)
     swimlanes = [_swimlane(row, project_id) for row in names.all("swimlane") if row.flag]
     columns = [_column(row, project_id) for row in names.all("column")]
     return _laid_out(swimlanes, columns, cells) if columns else []
@@ -60,12 +62,21 @@ def _swimlane(row: Name, project_id: int) -> Row:
     }
 
 
-def _tags_of(conn: Connection, project_id: int, viewer: Viewer | None) -> dict[int, bytes]:
-    """People's tags by card, and those that stand for a rule, each card's as JSON."""
+def _tags_here(conn: Connection, project_id: int, viewer: Viewer | None) -> dict[int, bytes]:
+    """Of each card of the project that the viewer sees its tags as JSON."""
+    found = _by_card(conn.execute(_TAGS_OF_PROJECT, {"project": project_id, **through(viewer)}).fetchall())
+    return {task_id: orjson.dumps(tags) for task_id, tags in found.items()}
+
+
+def tags_of(conn: Connection, ids: Sequence[int]) -> dict[int, list[Row]]:
+    """The tags of these cards; a card without one is left out."""
+    return _by_card(conn.execute(_TAGS_OF_CARDS, {"ids": list(ids)}).fetchall()) if ids else {}
+
+
+def _by_card(rows: Sequence[tuple[Any, ...]]) -> dict[int, list[Row]]:
+    """People's tags by card, then those that stand for a rule."""
     found: dict[int, list[Row]] = {}
-    for task_id, id_, name, color_id, flags, tier, needs, trust in conn.execute(
-        _TAGS, {"project": project_id, **through(viewer)}
-    ).fetchall():
+    for task_id, id_, name, color_id, flags, tier, needs, trust in rows:
         tags = found.setdefault(task_id, [])
         if id_ is not None:
             tags.append({"id": id_, "name": name, "color_id": color_id, "task_id": task_id})
@@ -74,7 +85,7 @@ def _tags_of(conn: Connection, project_id: int, viewer: Viewer | None) -> dict[i
             {"id": reserved_tag_id(name), "name": name, "color_id": None, "task_id": task_id}
             for name in _reserved(flags, tier, needs, trust)
         ]
-    return {task_id: orjson.dumps(tags) for task_id, tags in found.items()}
+    return found
 
 
 def _reserved(flags: int, tier: str, needs: list[str], trust: int) -> list[str]:

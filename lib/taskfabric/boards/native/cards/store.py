@@ -71,9 +71,12 @@ class NativeFaces:
     def dashboard(self, owner_id: int, viewer: Viewer | None) -> list[Row]:
         with self._db.connection() as conn:
             found = listing.dashboard(conn, owner_id, viewer)
+            tags = layout.tags_of(conn, [task_id for row in found if isinstance(task_id := row["id"], int)])
             for row in found:
                 task_id = row["id"]
-                row["subtasks"] = listed(conn, task_id, owner_id) if isinstance(task_id, int) else []
+                assert isinstance(task_id, int)
+                row["tags"] = tags.get(task_id, [])
+                row["subtasks"] = listed(conn, task_id, owner_id)
         return found
 
     def assignable(self, project_id: int) -> frozenset[int]:
