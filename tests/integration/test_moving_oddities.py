@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from taskfabric.domain.errors import BadInput
-from taskfabric.domain.principal import Kind
+from taskfabric.domain.errors import BadInput, FabricError
+from taskfabric.domain.principal import Kind, Trust
+from taskfabric.domain.status import Status
+from taskfabric.ports.credentials import NewPrincipal
 from taskfabric.services import verbs
 from taskfabric.testing import TestServer
-from taskfabric.wiring import app_token
+from taskfabric.wiring import SYSTEM, app_token
 from tests.integration.test_moving import Place, opened
 
 AT = "2030-01-02T03:04:05+00:00"
@@ -216,3 +218,64 @@ def test_a_project_whose_name_is_none_for_a_queue_says_how_to_name_it(place: Pla
         with pytest.raises(BadInput) as caught:
             place.alice.call(verbs.Adopt(project=name))
         assert caught.value.next == "choose one with --name QUEUE"
+
+
+TAGGED = {
+    "blocked": ("held", ("blocked",)),
+    "Dead-Letter": ("held", ("blocked", "dead-letter")),
+    "cancelled": ("held", ("blocked", "cancelled")),
+    "a2a-message": ("ready", ()),
+    "veto": ("ready", ("veto",)),
+    "tier:large": ("ready", ("tier:large",)),
+    "needs:tools": ("ready", ("needs:tools",)),
+    "trust:human": ("ready", ("trust:human",)),
+    "trust:everybody": ("ready", ("trust:human",)),
+    "green": ("ready", ("green",)),
+}
+
+
+def test_tags_that_a_rule_uses_rule_when_a_project_becomes_a_queue(place: Place) -> None:
+    columns = [
+        {
+            "table": "columns",
+            "id": 703,
+            "project_id": 70,
+            "title": "Work in progress",
+            "position": 3,
+            "role": "working",
+        },
+        {"table": "columns", "id": 704, "project_id": 70, "title": "Done", "position": 4, "role": "done"},
+    ]
+    rows: list[dict[str, Any]] = [person(1, "alice"), *project(70, owner_id=1), *columns]
+    for n, tag in enumerate(TAGGED, 500):
+        rows += [{"table": "tags", "id": n, "project_id": 70, "name": tag}, task(n, title=tag)]
+        rows.append({"table": "task_has_tags", "task_id": n, "tag_id": n})
+    rows += [task(600, title="dead", column_id=704), {"table": "task_has_tags", "task_id": 600, "tag_id": 501}]
+    rows += [task(601, title="waits", column_id=703), {"table": "task_has_tags", "task_id": 601, "tag_id": 500}]
+    bring(place, *rows)
+    queue = place.alice.call(verbs.Adopt(project="project 70")).name
+    every = place.alice.call(verbs.List(queue=queue, statuses=tuple(Status), limit=50))
+    found = {t.title: (t.status.value, tuple(sorted(t.all_tags))) for t in every}
+    assert (found.pop("dead")[0], found.pop("waits")[0]) == ("dead", "waiting")
+    assert found == TAGGED
+    assert [row["name"] for row in rows_of(place, "tags") if row["project_id"] != 0] == ["green"]
+    assert {row["text"] for row in rows_of(place, "comments")} == {"a tag of its card says so"}
+
+
+def test_an_agent_claims_nothing_that_a_tag_keeps_from_it_after_adopting(place: Place) -> None:
+    """G13"""
+    rows: list[dict[str, Any]] = [person(1, "alice"), *project(70, owner_id=1)]
+    for n, title in enumerate(("Work in progress", "Done"), 3):
+        rows.append({"table": "columns", "id": 700 + n, "project_id": 70, "title": title, "position": n})
+    for n, tag in enumerate(("blocked", "trust:human", "dead-letter", "plain"), 500):
+        rows += [{"table": "tags", "id": n, "project_id": 70, "name": tag}, task(n, title=tag)]
+        rows.append({"table": "task_has_tags", "task_id": n, "tag_id": n})
+    bring(place, *rows)
+    place.house.credentials.add_principal(NewPrincipal(name="kimi", kind=Kind.AGENT, trust=Trust.SANDBOXED), SYSTEM)
+    queue = place.alice.call(verbs.Adopt(project="project 70")).name
+    place.alice.call(verbs.SetMember(queue=queue, name="kimi"))
+    kimi = place.fabric("kimi")
+    for number in (500, 501, 502):
+        with pytest.raises(FabricError):
+            kimi.call(verbs.Take(task=number))
+    assert kimi.call(verbs.Take(task=503)).task.title == "plain"

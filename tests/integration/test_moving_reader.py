@@ -100,11 +100,13 @@ def test_a_comment_has_its_reference(told: Told) -> None:
     assert [comment["reference"] for comment in told.rows("comments")] == ["mail-1"]
 
 
-def test_a_tag_of_no_project_is_one_of_the_cards_project(told: Told) -> None:
+def test_a_tag_of_no_project_stays_one_and_one_of_another_becomes_the_cards_own(told: Told) -> None:
+    told.answers["getTaskTags"] = {"72": "everywhere", "73": "own", "74": "elsewhere"}
     tags = {tag["id"]: tag for tag in told.rows("tags")}
     worn = [tags[row["tag_id"]] for row in told.rows("task_has_tags")]
-    assert sorted((tag["name"], tag["project_id"], tag["color_id"]) for tag in worn) == [
-        ("everywhere", 7, "red"),
+    assert sorted((tag["name"], tag["project_id"], tag.get("color_id")) for tag in worn) == [
+        ("elsewhere", 7, None),
+        ("everywhere", 0, "red"),
         ("own", 7, None),
     ]
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from taskfabric.boards.kanboard.client import address
-from taskfabric.boards.kanboard.face import Face, digest, minute, moment, of_card, tags_of, words, written
+from taskfabric.boards.kanboard.face import Face, digest, minute, moment, of_card, tags_of, written
+from taskfabric.domain.reserved_tags import words
 from taskfabric.domain.status import Flag, Status
 from taskfabric.domain.task import Task
 

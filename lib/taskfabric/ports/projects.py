@@ -114,7 +114,8 @@ class Projects(Protocol):
         *,
         owner_id: int | None,
     ) -> Queue:
-        """The project is a queue; no card has moved, and each has the status that its column gives it.
+        """The project is a queue; no card has moved, and each has the status that its column gives it. Tags that a rule
+        uses have become what they say (flags, tier, needs, trust), and are no tags of people any more.
 
         ``columns``: titles for roles, where they differ from the usual ones. Raises BadInput, with nothing done, when
         the columns cannot be mapped, the name or the owner has a queue, or the project is one."""

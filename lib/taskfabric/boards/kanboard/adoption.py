@@ -14,7 +14,7 @@ from typing import Any, Final
 from psycopg.types.json import Jsonb
 
 from taskfabric.boards.kanboard.client import Kanboard, say
-from taskfabric.boards.kanboard.face import moment, of_card, words, written
+from taskfabric.boards.kanboard.face import moment, of_card, written
 from taskfabric.boards.kanboard.hands import HAND
 from taskfabric.boards.kanboard.leases import Lock
 from taskfabric.boards.kanboard.people import People
@@ -22,6 +22,7 @@ from taskfabric.boards.native import arrange, judge, submit
 from taskfabric.boards.native.names import Connection, Names
 from taskfabric.domain.ancestry import Limits
 from taskfabric.domain.principal import Kind, Stamp, Trust, Via
+from taskfabric.domain.reserved_tags import words
 from taskfabric.domain.status import ColumnRole
 from taskfabric.domain.task import NewTask
 from taskfabric.domain.tier import tier_of

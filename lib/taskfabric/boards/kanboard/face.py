@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from taskfabric.domain.status import FLAG_OF_TAG, RESERVED_PREFIXES, Flag
 from taskfabric.domain.task import Task
 
 
@@ -98,35 +97,3 @@ def written(seconds: int) -> str:
 def moment(seconds: int) -> datetime | None:
     """The instant; None for Kanboard's "unset"."""
     return datetime.fromtimestamp(seconds, UTC) if seconds else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """The tags of a card, told apart: people's, and those that a rule uses."""
-
-    plain: tuple[str, ...]
-    flags: Flag
-    tier: str
-    needs: tuple[str, ...]
-    trust: str  # the word; "" = none
-
-
-def words(tags: Sequence[str]) -> Words:
-    """What the tags say."""
-    flags, plain = Flag.NONE, []
-    given: dict[str, list[str]] = {prefix: [] for prefix in RESERVED_PREFIXES}
-    for tag in tags:
-        prefix = next((p for p in RESERVED_PREFIXES if tag.lower().startswith(p)), None)
-        if tag.lower() in FLAG_OF_TAG:
-            flags |= FLAG_OF_TAG[tag.lower()]
-        elif prefix is not None:
-            given[prefix].append(tag[len(prefix) :].strip().lower())
-        else:
-            plain.append(tag)
-    return Words(
-        plain=tuple(plain),
-        flags=flags,
-        tier=next(iter(given["tier:"]), ""),
-        needs=tuple(sorted(set(given["needs:"]))),
-        trust=next(iter(given["trust:"]), ""),
-    )

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from taskfabric.boards.kanboard.face import Face, moment, words
+from taskfabric.boards.kanboard.face import Face, moment
 from taskfabric.boards.native import arrange, judge
 from taskfabric.boards.native.names import Connection, Names
 from taskfabric.boards.native.rows import record
 from taskfabric.domain.principal import Kind, Stamp, Trust, Via
+from taskfabric.domain.reserved_tags import words
 from taskfabric.domain.status import ColumnRole, Flag
 from taskfabric.domain.task import Task
 from taskfabric.ports.board import Edit, Place

@@ -56,8 +56,7 @@ class _Reader:
         self._roles: dict[int, str | None] = {}  # of columns
         self._people: set[int] = set()
         self._places: dict[int, int] = {}  # of the tasks of a project
-        self._global: dict[int, Mapping[str, Any]] = {}  # tags of no project
-        self._own_tags: set[tuple[int, int]] = set()  # of a project that it was told of, with the project
+        self._tags: set[tuple[int, int]] = set()  # with their projects; 0: of no project
 
     def _ask(self, *calls: tuple[str, Mapping[str, Any]]) -> list[Any]:
         """The results; one that Kanboard could not give is None, and said."""
@@ -70,10 +69,9 @@ class _Reader:
     # -- people --------------------------------------------------------------------------------------
 
     def people(self) -> Iterator[Record]:
-        """Users, groups and link labels."""
+        """Users, groups, link labels and the tags of no project."""
         self._say("people")
         users, groups, labels, tags = self._ask(*((name, {}) for name in _OF_THE_HOUSE))
-        self._global = {int(tag["id"]): tag for tag in tags or () if not int(tag["project_id"] or 0)}
         self._people = {int(user["id"]) for user in users or ()}
         yield {
             **{"table": "users", "id": _APP, "username": APP_TOKEN, "name": "The app token of a Kanboard"},
@@ -99,6 +97,11 @@ class _Reader:
         for group, found in zip(groups or (), members, strict=True):
             for member in found or ():
                 yield {"table": "group_has_users", "group_id": int(group["id"]), "user_id": int(member["id"])}
+        for tag in tags or ():
+            if not int(tag["project_id"] or 0):
+                self._tags.add((0, int(tag["id"])))
+                color = tag.get("color_id")
+                yield {"table": "tags", "id": int(tag["id"]), "project_id": 0, "name": tag["name"], "color_id": color}
         for label in labels or ():
             self._labels[label["label"]] = int(label["id"])
             yield {
@@ -215,7 +218,7 @@ class _Reader:
             yield {"table": "project_has_metadata", **at, "name": name, "value": value}
         for tag in tags or ():
             if int(tag["project_id"]) == at["project_id"]:
-                self._own_tags.add((at["project_id"], int(tag["id"])))
+                self._tags.add((at["project_id"], int(tag["id"])))
                 yield {
                     **{"table": "tags", "id": int(tag["id"]), **at, "name": tag["name"]},
                     "color_id": tag.get("color_id"),
@@ -317,11 +320,10 @@ class _Reader:
         return [told.get(int(comment["id"]), comment) for comment in comments]
 
     def _tag(self, task: int, project: int, tag: int, name: str) -> Iterator[Record]:
-        """A tag of a task. One that is of no project, or of another, becomes one of the task's project."""
-        if (project, tag) not in self._own_tags:
-            color = self._global.get(tag, {}).get("color_id")
+        """A tag of a task. One that is of another project becomes one of the task's project."""
+        if not {(project, tag), (0, tag)} & self._tags:
             tag += project * _MADE_UP
-            yield {"table": "tags", "id": tag, "project_id": project, "name": name, "color_id": color}
+            yield {"table": "tags", "id": tag, "project_id": project, "name": name}
         yield {"table": "task_has_tags", "task_id": task, "tag_id": tag}
 
     def _link(self, task: int, link: Mapping[str, Any], done: set[int]) -> Record:

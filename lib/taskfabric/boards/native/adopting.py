@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from taskfabric.boards.native import layout
+from taskfabric.boards.native import layout, rule_tags
 from taskfabric.boards.native.layout import Conn
 from taskfabric.domain.errors import BadInput
 from taskfabric.domain.principal import ProjectRole, Stamp
@@ -26,6 +26,10 @@ UPDATE tasks t SET role = x.role, status = x.status,
   FROM (SELECT s.id, c.role, fabric_status(c.role, s.is_active, s.flags) AS status
           FROM tasks s JOIN columns c ON c.id = s.column_id WHERE s.project_id = %(project)s) x
  WHERE t.id = x.id
+"""
+_HELD: Final = """
+INSERT INTO comments (task_id, user_id, kind, text)
+SELECT id, 0, 'held', 'a tag of its card says so' FROM tasks WHERE id = ANY (%(tasks)s) AND status = 'held' ORDER BY id
 """
 _FLOORS: Final = """
 UPDATE lane_floors f SET floor = least(f.floor, x.lowest)
@@ -71,11 +75,13 @@ def adopt(
         layout.put_member(conn, project_id, owner_id, place)
     if stamp.is_human and kind is not QueueKind.INBOX and stamp.principal_id != owner_id:
         layout.put_member(conn, project_id, stamp.principal_id, ProjectRole.MANAGER)
+    tagged = rule_tags.take(conn, project_id)
     for (lane,) in conn.execute("SELECT id FROM lanes WHERE project_id = %s ORDER BY id", (project_id,)).fetchall():
         conn.execute("SELECT pg_advisory_xact_lock_shared(7301, %s)", (lane,))
     conn.execute(_STATUSES, values)
     conn.execute(_FLOORS, values)
-    layout.journal(conn, "queue-adopted", project_id, stamp, {"name": name, "kind": kind.value})
+    conn.execute(_HELD, {**values, "tasks": [int(task) for task in tagged]})
+    layout.journal(conn, "queue-adopted", project_id, stamp, {"name": name, "kind": kind.value, "tagged": tagged})
     return layout.first(layout.queues(conn, "WHERE q.project_id = %s", (project_id,)), "queue")
 
 
