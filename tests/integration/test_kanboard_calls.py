@@ -269,7 +269,23 @@ def test_wrong_credentials_are_401_in_kanboards_words(api: BoardApi) -> None:
         reply = api.post(one("getVersion"), name, password)
         assert reply.status == 401
         assert reply.json == {"jsonrpc": "2.0", "error": {"code": 401, "message": "Unauthorized"}, "id": None}
-    assert api.served.rpc(one("getVersion"), name=None).status == 401
+
+
+@pytest.mark.parametrize("shown", [{}, {"Authorization": "Basic !!!"}, {"Authorization": "Basic bm9jb2xvbg=="}])
+@pytest.mark.parametrize("size", [1, 200_000])
+def test_no_credential_and_what_is_none_are_401_in_kanboards_words(
+    api: BoardApi, shown: dict[str, str], size: int
+) -> None:
+    body = {**one("getTask"), "params": ["x" * size]}
+    reply = api.served.rpc(body, name=None, headers=shown)
+    assert reply.status == 401
+    assert reply.json == {"jsonrpc": "2.0", "error": {"code": 401, "message": "Unauthorized"}, "id": None}
+    assert b"this needs a token" in api.served.rpc(one("fabric.hello"), name=None, headers=shown).body
+
+
+def test_who_may_not_call_is_not_told_what_is_wrong_with_his_call(api: BoardApi) -> None:
+    for headers in ({}, api.basic("alice", "wrong")):
+        assert api.served.request("POST", "/jsonrpc.php", b"{no JSON", name=None, headers=headers).status == 401
 
 
 def test_a_large_call_with_wrong_credentials_is_not_read_and_is_401_in_kanboards_words(api: BoardApi) -> None:

@@ -33,7 +33,7 @@ from taskfabric.ports.runtime import Runtime
 from taskfabric.settings import Settings, fabric_home, load
 from taskfabric.surfaces.a2a.gateway import CARD, Gateway
 from taskfabric.surfaces.answers import header, send_error
-from taskfabric.surfaces.auth import Sites, missing, presented
+from taskfabric.surfaces.auth import Presented, Sites, missing, presented
 from taskfabric.surfaces.edge import Edge, Health
 from taskfabric.surfaces.events import EventStream
 from taskfabric.surfaces.fabric_rpc.endpoint import JsonRpc
@@ -119,7 +119,11 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if shown is None:
-            raise missing(scope["headers"], self._schemes)
+            refused = missing(scope["headers"], self._schemes)
+            if scope["path"] != Application.calls_path:
+                raise refused
+            scope["fabric.refused"] = refused  # each call is refused in the words of those who make it
+            shown = Presented(token="", user=None, address=client[0] if client else "", instance="")
         scope["fabric.presented"] = shown
         await self._app(scope, receive, send)
 

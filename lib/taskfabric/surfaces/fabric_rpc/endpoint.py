@@ -99,17 +99,22 @@ class JsonRpc:
         except ConnectionError:  # nobody is there to be answered
             return
         except NotAuthenticated as refused:
-            # A large body is not read before its credential: who shows one as Kanboard's clients do is answered as one.
-            if raw is None and shown.user is not None and self._kanboard is not None:
+            # A large body is not read before its credential: who shows one as Kanboard's clients do, or none, is
+            # answered as one of them.
+            if raw is None and (shown.user is not None or not shown.token) and self._kanboard is not None:
                 await send_bytes(send, 401, encoded(unauthorized()), error_headers(refused, 401))
             else:
-                await _send_refusal(send, refused)
+                await _send_refusal(send, scope.get("fabric.refused", refused))
         except (ProtocolError, FabricError) as refused:
             await _send_refusal(send, refused)
 
     async def _serve(self, shown: Presented, raw: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         # A small body is read here, to see where it goes; a large one would stop the loop.
-        body = parse(raw) if len(raw) <= _SMALL else await self._pools.work.run(lambda: parse(raw))
+        try:
+            body = parse(raw) if len(raw) <= _SMALL else await self._pools.work.run(lambda: parse(raw))
+        except ProtocolError:  # nobody is told what is wrong with it who may not call at all
+            await self._pools.work.run(lambda: self._door.admit(shown))
+            raise
         renews = all(request.method == Renew.method for request in body.requests)
         pool = self._pools.renewals if renews else self._pools.work
         base = self._base(scope)
