@@ -334,6 +334,16 @@ def test_a_persons_answer_on_the_board_reaches_the_agent_and_the_history(agents:
     assert agents.code("SendMessage", {"message": message("too late", taskId=task["id"])}) == -32004
 
 
+def test_a_message_to_a_task_that_has_not_begun_is_refused_as_that(agents: Exchange) -> None:
+    agents.served.fabric("alice").call(verbs.Pause(name="helper"))
+    agents.served.app.state.gateway.forget()
+    task = agents.send("hello", at_once=True, metadata={"fabric/queue": True})
+    error = agents.post(shape("SendMessage", {"message": message("more", taskId=task["id"])})).json["error"]
+    assert (error["code"], error["message"]) == (-32004, "that task has not begun yet")
+    agents.served.fabric("alice").call(verbs.Resume(name="helper"))
+    agents.served.app.state.gateway.forget()
+
+
 def test_a_message_to_a_working_task_is_refused_and_changes_nothing(agents: Exchange) -> None:
     """D2: never lost silently, never after the end."""
     task = agents.send("wait", at_once=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,6 +104,8 @@ def test_a_signed_card_is_what_the_key_says_and_nothing_else(database: TestDatab
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     verify = create_signature_verifier(lambda kid, jku: public.decode(), ["ES256"])
     verify(card)
+    protected = card.signatures[0].protected
+    assert set(json.loads(base64.urlsafe_b64decode(protected + "=" * (-len(protected) % 4)))) == {"alg", "kid", "typ"}
     card.description = "somebody else"
     with pytest.raises(Exception, match="signature"):
         verify(card)

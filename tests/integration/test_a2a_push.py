@@ -156,6 +156,21 @@ def test_two_configs_without_an_id_are_two(agents: Exchange) -> None:
     assert {config["id"] for config in listed(agents, task)} == {one["id"], other["id"]}
 
 
+def test_configs_are_listed_in_pages_of_the_size_that_is_asked_for(agents: Exchange) -> None:
+    task = agents.send("hello")["id"]
+    made = [create(agents, task)["id"] for _ in range(5)]
+    got, asked = [], {"taskId": task, "pageSize": 2, "pageToken": ""}
+    while page := agents.call("ListTaskPushNotificationConfigs", asked):
+        assert len(page["configs"]) <= 2
+        got += [config["id"] for config in page["configs"]]
+        asked["pageToken"] = page["nextPageToken"]
+        if not asked["pageToken"]:
+            break
+    assert got == made
+    for wrong in ({"pageSize": -1}, {"pageSize": 101}, {"pageToken": "made-up"}):
+        assert agents.code("ListTaskPushNotificationConfigs", {"taskId": task, **wrong}) == -32602
+
+
 def test_secrets_come_back_masked_in_every_answer(agents: Exchange) -> None:
     task = agents.send("hello")["id"]
     auth = {"scheme": "Bearer", "credentials": "cr3d-of-hers"}

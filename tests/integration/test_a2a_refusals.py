@@ -161,4 +161,5 @@ def test_the_error_names_its_reason(agents: Exchange) -> None:
 
 
 def test_only_post_calls(agents: Exchange) -> None:
-    assert agents.served.request("GET", "/agents/helper").status == 405
+    answer = agents.served.request("GET", "/agents/helper")
+    assert (answer.status, answer.headers["allow"]) == (405, "POST")

@@ -124,6 +124,7 @@ def test_version_type_size_and_method_are_held_to_the_same_rules(agents: Exchang
     assert ask(agents, "POST", "message:send", b"{}", Content_Type="text/plain").status == 415
     assert ask(agents, "POST", "message:send", b"x" * (1 << 20 | 1)).status == 413
     assert ask(agents, "PUT", "tasks").status == 405
+    assert ask(agents, "PUT", "tasks/x:subscribe").headers["allow"] == "GET, POST"
     assert ask(agents, "GET", "nope").body == agents.served.request("GET", "/agents/nobody/nope").body
     assert agents.rows() == 0
 

@@ -193,8 +193,13 @@ def test_the_content_type_does_not_matter(served: Served, kind: str) -> None:
 
 
 def test_other_methods_are_refused(served: Served) -> None:
-    assert served.request("GET", "/jsonrpc.php").status == 405
-    assert served.request("POST", "/events").status == 405
+    for method, path, allowed in (
+        ("GET", "/jsonrpc.php", "POST"),
+        ("POST", "/events", "GET"),
+        ("POST", "/metrics", "GET, HEAD"),
+    ):
+        answer = served.request(method, path)
+        assert (answer.status, answer.headers["allow"]) == (405, allowed)
 
 
 def test_an_unknown_page_is_not_found_in_json(served: Served) -> None:

@@ -18,6 +18,7 @@ from taskfabric.surfaces.cli.main import MODULES
 from taskfabric.testing import TestServer
 from taskfabric.wiring import SYSTEM
 from tests.acceptance.cli_kit import Shell
+from tests.integration.a2a_agent import agent_served
 from tests.integration.hiring import ROOT, employ, hired, until
 from tests.integration.serving import Served, serving
 
@@ -148,3 +149,13 @@ def test_the_command_line_speaks_to_an_agent_of_this_fabric_and_of_another(house
     assert shell("a2a", "send", "http://127.0.0.1:9", "hello").code == 6
     assert shell("a2a", "send", "nobody", "hello").code == 3
     assert shell("a2a", "send", "not a url://", "hello").code == 2
+
+
+@pytest.mark.parametrize("verb", ["send", "stream"])
+def test_who_listens_goes_when_his_time_is_over(tmp_path: Path, verb: str) -> None:
+    with agent_served() as agent:
+        shell = Shell(tmp_path, {})
+        waited = shell("a2a", verb, agent.url, "hold", "--timeout", "0.2")
+        agent.hold.set()
+    assert waited.code == 8
+    assert "still goes on" in waited.err

@@ -45,6 +45,55 @@ def _read(raw: bytes) -> object:
         return json.loads(wire.refusal(refused.id, refused.error))
 
 
+def _refused(params: object, method: str = "SendMessage") -> str:
+    raw = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    with pytest.raises(wire.WireError) as refused:
+        wire.read(raw, "1.0", "helper", depth=32)
+    assert isinstance(refused.value.error, sdk.InvalidParamsError)
+    return refused.value.error.message
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"message": {"parts": [None]}}, "message.parts[0]"),
+        ({"message": {"parts": "x at hunter2"}}, "message"),
+        ({"message": {"parts": [{"text": 3}]}}, "message.parts.text"),
+        ({"message": {"parts": [{"metadata": "hunter2"}]}}, "message.parts[0].metadata"),
+        ({"message": {"messageId": {}}}, "message.messageId"),
+        ({"message": {"referenceTaskIds": [None]}}, "message.referenceTaskIds[0]"),
+        ({"message": 3}, "message"),
+        ({"configuration": {"historyLength": "hunter2"}}, "configuration.historyLength"),
+        ({"configuration": {"returnImmediately": "yes"}}, "configuration.returnImmediately"),
+        ({"tenant": {}}, "tenant"),
+    ],
+)
+def test_what_has_the_wrong_type_is_named_by_its_field_and_not_by_what_it_is(params: object, field: str) -> None:
+    assert _refused(params) == f"The params do not fit the method at {field}"
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("SendMessage", {"message": {"messageId": "1", "message_id": "2"}}),
+        ("SendMessage", {"message": {"parts": [{"text": "a", "mediaType": "a/b", "media_type": "c/d"}]}}),
+        ("SendMessage", {"configuration": {"historyLength": 1, "history_length": 1}}),
+        ("CreateTaskPushNotificationConfig", {"taskId": "1", "task_id": "2", "url": "https://a.example"}),
+        ("ListTasks", {"pageSize": 1, "page_size": 2}),
+    ],
+)
+def test_a_field_in_both_of_its_spellings_is_refused(method: str, params: object) -> None:
+    """D10: like a name that stands twice."""
+    assert "in two spellings" in _refused(params, method)
+
+
+def test_names_in_data_and_metadata_are_the_callers_own() -> None:
+    both = {"messageId": 1, "message_id": 2}
+    message = {"messageId": "1", "role": "ROLE_USER", "parts": [{"data": both}], "metadata": both}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message, "metadata": both}}
+    assert wire.read(json.dumps(body).encode(), "1.0", "helper", depth=32).method == "SendMessage"
+
+
 @settings(deadline=None)
 @given(raw=st.binary(max_size=200))
 def test_whatever_bytes_come_are_read_or_refused(raw: bytes) -> None:

@@ -184,6 +184,7 @@ _NEXT_BY_THING: Final[Mapping[str, str]] = {
     "target": "name a queue of `fabric queue list`, somebody of `fabric user list`, pool, auto or any:tier=large",
     "channel": "check the number; `fabric channel list` shows your channels",
     "token": "check the number; `fabric token list` shows the tokens that you can see",
+    "agent": "check its name; `fabric agents` shows those of this fabric",
     "file": "`fabric show REF` lists the files of a task",
     "attachment": "`fabric show REF` lists the files of a task",
 }

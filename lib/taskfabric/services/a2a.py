@@ -22,6 +22,7 @@ from taskfabric.domain.card import AgentCard, CardKind, Cost
 from taskfabric.domain.errors import BadInput, IllegalMove, KeyConflict, NotFound, Refused, Unavailable, not_found
 from taskfabric.domain.principal import Caller, Kind, Principal, Stamp, Via
 from taskfabric.domain.queue import Queue
+from taskfabric.domain.status import A2AState
 from taskfabric.domain.task import Claimed, Entry, NewTask, Task
 from taskfabric.ports.a2a import INTERRUPTED, TERMINAL, A2ABoard, Answer, Asked, Opening, Places, Seen, Started, Told
 from taskfabric.ports.board import NewFile, Want
@@ -276,8 +277,9 @@ class A2A:
             return Started(seen=seen, claimed=None, created=False)
         if seen.state not in INTERRUPTED:
             done = seen.state in TERMINAL
+            goes_on = "has not begun yet" if seen.state is A2AState.SUBMITTED else "is being worked on"
             raise IllegalMove(
-                "that task has ended" if done else "that task is being worked on",
+                f"that task {'has ended' if done else goes_on}",
                 next="begin a new task in its context" if done else "wait until it asks, or cancel it",
             )
         policy.refuse_in_run(caller, "answering a question")

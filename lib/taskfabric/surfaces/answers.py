@@ -121,12 +121,15 @@ def status_of(error: FabricError) -> int:
 
 
 def error_headers(error: FabricError | None, status: int) -> list[Header]:
-    """What belongs to a status: how to sign in, when to come again, that the connection ends."""
+    """What belongs to a status: how to sign in, which methods there are (the fact ``allow``), when to come again, that
+    the connection ends."""
     match status:
         case 401:
             retry = error.facts.get("retry_after") if error is not None else None
             wait: Iterable[Header] = [(b"retry-after", b"%d" % retry)] if isinstance(retry, int) else []
             return [(b"www-authenticate", b'Bearer realm="fabric", Basic realm="fabric"'), *wait]
+        case 405 if error is not None and "allow" in error.facts:
+            return [(b"allow", str(error.facts["allow"]).encode())]
         case 503:
             return [(b"retry-after", b"1")]
         case 408 | 413:

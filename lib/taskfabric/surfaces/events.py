@@ -145,7 +145,7 @@ class EventStream:
         try:
             if scope["method"] != "GET":
                 await self._pool.run(lambda: self._door.admit(shown))
-                await send_error(send, BadInput("events are read by GET"), status=405)
+                await send_error(send, BadInput("events are read by GET", allow="GET"), status=405)
                 return
             verb = await self._pool.run(lambda: self._asked(shown, scope))
             page = await self._read(shown, verb)

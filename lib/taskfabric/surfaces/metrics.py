@@ -25,7 +25,7 @@ class MetricsPage:
         shown: Presented = scope["fabric.presented"]
         text = await self._pool.run(lambda: self._hallway.call(self._door.admit(shown), Metrics()))
         if scope["method"] not in ("GET", "HEAD"):
-            await send_error(send, BadInput("metrics are read by GET"), status=405)
+            await send_error(send, BadInput("metrics are read by GET", allow="GET, HEAD"), status=405)
             return
         body = text.encode()
         headers = [

@@ -141,7 +141,8 @@ def _signer(file: Path) -> Any:
     try:
         key = file.read_text()
         kid = hashlib.sha256(key.encode()).hexdigest()[:16]
-        sign = create_agent_card_signer(key, {"kid": kid, "alg": "ES256", "jku": None, "typ": "JOSE"})
+        protected: Any = {"kid": kid, "alg": "ES256", "typ": "JOSE"}  # without a jku: readers pin the key
+        sign = create_agent_card_signer(key, protected)
         sign(ParseDict({"name": "probe", "description": "probe", "version": "1"}, Wire()))
     except Exception as error:
         raise BadInput(

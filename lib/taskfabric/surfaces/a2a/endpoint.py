@@ -102,7 +102,9 @@ class Endpoint:
                 await self._pool.run(let_in)
                 if not taken:
                     raise not_found("agent")
-                await send_error(send, BadInput(f"this is called by {' or '.join(taken)}"), status=405)
+                await send_error(
+                    send, BadInput(f"this is called by {' or '.join(taken)}", allow=", ".join(taken)), status=405
+                )
                 return
             call = await self._read(scope, receive, let_in, name, below)
             id_ = call.id

@@ -113,7 +113,7 @@ class Gateway:
     async def _card(self, name: str, scope: Scope, send: Send) -> None:
         """The card of an agent; for everybody, unless the house shows them to none."""
         if scope["method"] not in ("GET", "HEAD"):
-            await send_error(send, BadInput("cards are read by GET"), status=405)
+            await send_error(send, BadInput("cards are read by GET", allow="GET, HEAD"), status=405)
             return
         try:
             if not self._rules.public_cards:

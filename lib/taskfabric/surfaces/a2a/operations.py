@@ -138,7 +138,16 @@ class Operations:
     def list_push(self, visit: Visit, params: pb.ListTaskPushNotificationConfigsRequest) -> Any:
         push = self.pushing()
         seen = self._a2a.find(visit.caller, visit.agent, params.task_id)
-        return {"configs": push.list(seen.id, visit.caller.principal.id), "nextPageToken": ""}
+        found, size, after = push.list(seen.id, visit.caller.principal.id), params.page_size, params.page_token
+        if not 0 <= size <= 100:
+            raise sdk.InvalidParamsError("pageSize lies between 1 and 100")
+        if after:  # the last one of the page before, by its id
+            place = next((place for place, one in enumerate(found) if one["id"] == after), None)
+            if place is None:
+                raise sdk.InvalidParamsError("pageToken is not one of ours")
+            found = found[place + 1 :]
+        page = found[:size] if size else found
+        return {"configs": page, "nextPageToken": page[-1]["id"] if len(page) < len(found) else ""}
 
     def delete_push(self, visit: Visit, params: pb.DeleteTaskPushNotificationConfigRequest) -> Any:
         push = self.pushing()

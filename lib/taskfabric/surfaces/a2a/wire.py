@@ -20,6 +20,7 @@ from a2a.types import a2a_pb2 as pb
 from a2a.utils import errors as sdk
 from a2a.utils.error_handlers import build_error_details
 from a2a.utils.proto_utils import validate_proto_required_fields
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import Message
 
@@ -200,13 +201,36 @@ def _is_sound(text: str) -> bool:
 def _parsed(params: Any, kind: type[Message]) -> Message:
     if not isinstance(params, dict):
         raise sdk.InvalidParamsError("params is an object")
+    _check_names(params, kind.DESCRIPTOR)
     try:
         # Names that a later version may know are passed over.
         return ParseDict(params, kind(), ignore_unknown_fields=True)
     except (ParseError, ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
-        field = re.search(r"field (?:'|name )?([A-Za-z_.]+)", str(error))
-        where = f" at {field[1][:60]}" if field else ""
-        raise sdk.InvalidParamsError(f"The params do not fit the method{where}") from None
+        raise sdk.InvalidParamsError(f"The params do not fit the method{_where(str(error))}") from None
+
+
+def _check_names(value: Mapping[str, Any], kind: Descriptor) -> None:
+    """A field has two spellings, of which a request uses one: nobody has to guess which of them counts."""
+    seen: set[int] = set()
+    for name, item in value.items():
+        field = kind.fields_by_camelcase_name.get(name) or kind.fields_by_name.get(name)
+        if field is None:
+            continue
+        if field.number in seen:
+            raise sdk.InvalidParamsError(f"{field.camelcase_name} stands twice in one object, in two spellings")
+        seen.add(field.number)
+        inner = field.message_type
+        if inner is not None and not inner.full_name.startswith("google.protobuf."):
+            for one in item if isinstance(item, list) else [item]:
+                if isinstance(one, dict):
+                    _check_names(one, inner)
+
+
+def _where(error: str) -> str:
+    """The field that a parser's error is about, as far as it names it; nothing of what stands there."""
+    path = re.search(r" at [A-Za-z]+\.([A-Za-z_.0-9\[\]]{1,80}?)\.*$", error)
+    names = [path[1]] if path else re.findall(r"Failed to parse ([A-Za-z_]{1,40}) field: ", error)[:6]
+    return f" at {'.'.join(names)}" if names else ""
 
 
 def _is_plain(params: Any, raw: bytes, depth: int) -> bool:

@@ -49,8 +49,12 @@ def _add_send(parser: Parser) -> None:
 
 
 def _add_waiting(parser: Parser) -> None:
-    _add_send(parser)
+    _add_following(parser)
     parser.add_argument("--no-wait", action="store_true", help="do not wait until it has ended")
+
+
+def _add_following(parser: Parser) -> None:
+    _add_send(parser)
     parser.add_argument("--timeout", metavar="S", type=float, default=3600.0, help="seconds to wait; default: an hour")
 
 
@@ -74,9 +78,7 @@ def _send(ctx: Context, args: argparse.Namespace) -> int:
                 break
         while not args.no_wait and view.reply is None and view.state not in SETTLED:
             if time.monotonic() > until:
-                raise WaitedOut(
-                    f"the task {view.task_id} still goes on", next=f"`fabric a2a get URL {view.task_id}` looks again"
-                )
+                raise _goes_on(view.task_id)
             time.sleep(_PAUSE)
             view.take_task(peer.get(view.task_id))
         whole = {"message": view.reply} if view.reply is not None else {"task": peer.get(view.task_id)}
@@ -84,11 +86,13 @@ def _send(ctx: Context, args: argparse.Namespace) -> int:
 
 
 def _stream(ctx: Context, args: argparse.Namespace) -> int:
-    from taskfabric.runtimes.remote_result import View
+    from taskfabric.runtimes.remote_result import SETTLED, View
 
-    view = View()
+    view, until = View(), time.monotonic() + args.timeout
     with _peer(ctx, args) as peer:
         for event in _events(peer, args, stream=True):
+            if time.monotonic() > until and view.state not in SETTLED:
+                raise _goes_on(view.task_id)
             if event is None:
                 continue
             view.take(event)
@@ -98,6 +102,10 @@ def _stream(ctx: Context, args: argparse.Namespace) -> int:
                 _tell(ctx, event)
             ctx.out.flush()
     return _CODES.get(view.state, 0)
+
+
+def _goes_on(task_id: str) -> WaitedOut:
+    return WaitedOut(f"the task {task_id} still goes on", next=f"`fabric a2a get URL {task_id}` looks again")
 
 
 def _get(ctx: Context, args: argparse.Namespace) -> int:
@@ -275,7 +283,7 @@ COMMANDS: Final = (
     Command(
         name="a2a stream",
         help="Say something to an agent over A2A and follow what it tells; with --json one event a line.",
-        add=_add_send,
+        add=_add_following,
         run=_stream,
         examples=('fabric a2a stream echo "hello"',),
     ),

@@ -82,7 +82,9 @@ class JsonRpc:
         try:
             if scope["method"] != "POST":
                 await self._pools.work.run(lambda: self._door.admit(shown))
-                wrong = BadInput("calls are sent by POST", next="POST a JSON-RPC 2.0 call to /jsonrpc.php")
+                wrong = BadInput(
+                    "calls are sent by POST", next="POST a JSON-RPC 2.0 call to /jsonrpc.php", allow="POST"
+                )
                 await send_error(send, wrong, status=405)
                 return
             announced = content_length(scope)
