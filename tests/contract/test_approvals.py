@@ -366,6 +366,14 @@ def test_after_a_restore_no_yes_of_the_copy_is_used_and_no_grant_of_it_counts(no
     assert asks(kimi, args={**MAIL, "text": "again"})["state"] == "pending"
 
 
+def test_a_comment_over_kanboards_api_that_cannot_decide_says_where(noon: Household, alice: Fabric) -> None:
+    _, secure = asked(noon, action="pay.invoice")
+    me = noon.caller("alice")
+    with pytest.raises(NeedsHuman, match="PIN"):
+        noon.hallway.annex.create_comment(me, secure["task"], me.principal.id, "/approve", "", "app-user")
+    assert stands(alice, secure) == "pending"
+
+
 def test_a_comment_decides_nothing_for_an_agent_or_with_the_machine_s_credential(noon: Household, kimi: Fabric) -> None:
     task, approval = asked(noon)
     kimi.call(verbs.Comment(task=task.id, text="/approve"))

@@ -106,6 +106,15 @@ def test_a_pin_or_a_session_decides(household: Household) -> None:
     assert signed_in.call(verbs.CreateToken(name="other", trust="trusted"))["trust"] == "trusted"
 
 
+def test_a_token_of_anothers_agent_is_a_decision(household: Household) -> None:
+    """It reads what its owner may read."""
+    household.fabric_as("bob").call(verbs.CreateToken(name="bobs"))
+    alice = household.fabric_as("alice", via=Via.LOCAL)
+    with pytest.raises(NeedsHuman):
+        alice.call(verbs.CreateToken(name="bobs"))
+    assert household.fabric_as("alice", via=Via.SESSION).call(verbs.CreateToken(name="bobs"))["token"]
+
+
 def test_tokens_are_made_for_oneself_and_for_own_agents_only(household: Household) -> None:
     bob = household.fabric_as("bob", via=Via.SESSION)
     for name in ("alice", "kimi", "fabric"):

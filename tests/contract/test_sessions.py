@@ -145,6 +145,8 @@ def test_a_session_of_a_disabled_or_reset_account_is_worth_nothing(noon: Househo
     bob = door.sign_in(token_of(noon, "bob"), "Firefox")
     at_the_door(noon).call(verbs.DisableUser(name="bob"))
     assert door.caller(bob.secret) is None
+    at_the_door(noon).call(verbs.DisableUser(name="bob", enable=True))
+    assert door.caller(bob.secret) is None  # he signs in again
 
 
 def test_a_lost_pin_is_forgotten_by_another_who_decides_and_opens_nothing_old(noon: Household, alice: Fabric) -> None:

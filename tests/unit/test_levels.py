@@ -59,7 +59,7 @@ def test_the_most_specific_rule_counts() -> None:
 def test_amounts_and_private_tasks_raise_the_level_and_reads_stay(policy: ActionPolicy) -> None:
     assert level(policy, "note.add", amount=51.0) is Level.SECURE
     assert level(policy, "mail.send", recipient="x", label="private") is Level.SECURE
-    assert level(policy, "read.mail", recipient="x", label="private") is Level.AUTO
+    assert level(policy, "read.mail", recipient="x", label="private", amount=1000.0) is Level.AUTO
 
 
 @pytest.mark.parametrize("kind", ActionKind)

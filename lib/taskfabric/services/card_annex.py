@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from taskfabric.domain.errors import BadInput, Refused, not_found
+from taskfabric.domain.errors import BadInput, NeedsHuman, Refused, not_found
 from taskfabric.domain.principal import AppRole, Caller, ProjectRole
 from taskfabric.domain.reserved_tags import reserved_tag_id
 from taskfabric.domain.task import Task
@@ -125,8 +125,8 @@ class CardAnnex:
     def create_comment(
         self, caller: Caller, task_id: int, user_id: int, words: str, reference: str, visibility: str
     ) -> int:
-        """By the caller, whoever the app token says it is. ``/approve`` and ``/deny`` of a human's own decide, as
-        everywhere. Raises BadInput, Refused."""
+        """By the caller, whoever the app token says it is; ``/approve`` and ``/deny`` decide as in any comment. Raises
+        BadInput; NeedsHuman where a decision is no matter of a comment."""
         if not policy.is_app(caller) and (user_id != caller.principal.id or not self._reaches(caller, visibility)):
             raise BadInput("a comment is written in one's own name, for those up to one's own role", field="user_id")
         if visibility not in {role.value for role in AppRole}:
@@ -134,7 +134,10 @@ class CardAnnex:
         if not words.strip():
             raise BadInput("a comment says something", field="content")
         said = text.note(words, self._desk.rules, "comment")
-        self._decides(caller, task_id, said)
+        try:
+            self._decides(caller, task_id, said)
+        except (BadInput, Refused) as error:  # a plain "no" would not say where he can decide
+            raise NeedsHuman(error.message, next=error.next) from error
         return self._annex.create_comment(task_id, said, _short(reference), visibility, caller.stamp())
 
     def update_comment(self, caller: Caller, comment_id: int, words: str) -> bool:

@@ -228,6 +228,9 @@ class PostgresCredentials:
             if was is None:
                 raise not_found("user")
             conn.execute("UPDATE users SET is_active = %s WHERE id = %s", (active, principal_id))
+            if not active:  # a browser that is signed in is not signed in again when he is back
+                ended = "UPDATE sessions SET revoked_at = fabric_now() WHERE user_id = %s AND revoked_at IS NULL"
+                conn.execute(ended, (principal_id,))
             facts = {"name": was["username"], "was": was["is_active"], "is": active}
             journal(conn, "user-enabled" if active else "user-disabled", stamp, facts)
         self.forget(principal_id)
