@@ -376,6 +376,19 @@ def test_output_is_kept_in_order_once_and_only_of_the_holder(noon: Household, al
         noon.fabric_as("bob").call(verbs.ReadChunks(task=submit(alice, to="alice").id))
 
 
+def test_an_agent_that_called_reads_what_the_run_said_and_not_what_its_program_complained_of(
+    kimi: Fabric, qwen: Fabric
+) -> None:
+    """D4: an exception's words come that way, too."""
+    task = submit(qwen)
+    got = claim(kimi, task)
+    words: Pieces = ((0, "err", "dbpass=hunter2"), (1, "out", "one"), (2, "trace", "dbpass"), (3, "out", "two"))
+    kimi.call(verbs.Chunks(fence=fence(got), chunks=words))
+    seen = [qwen.call(verbs.ReadChunks(task=task.id, after=after, limit=1))["chunks"] for after in (-1, 1, 3)]
+    assert [[c["text"] for c in page] for page in seen] == [["one"], ["two"], []]
+    assert len(kimi.call(verbs.ReadChunks(task=task.id))["chunks"]) == 4
+
+
 def test_another_agent_does_not_write_into_a_run_even_with_its_fence(alice: Fabric, kimi: Fabric, qwen: Fabric) -> None:
     """G2"""
     got = claim(kimi, submit(alice))

@@ -66,5 +66,7 @@ class Standing(Protocol):
         """How many were new; the card has a comment of what was said, at most one in five seconds. Raises LeaseLost
         unless the caller holds the task by this fence."""
 
-    def chunks(self, task_id: int, epoch: int | None, after: int, limit: int) -> tuple[int | None, list[Chunk]]:
-        """The run's epoch (None = it said nothing) and its output after this number."""
+    def chunks(
+        self, task_id: int, epoch: int | None, after: int, limit: int, *, stream: str | None = None
+    ) -> tuple[int | None, list[Chunk]]:
+        """The run's epoch (None = it said nothing) and its output after this number; ``stream``: of this one only."""

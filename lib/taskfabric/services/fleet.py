@@ -232,9 +232,13 @@ class Fleet:
         return {"written": self._desk.standing.add_chunks(verb.fence.value, caller.principal.id, pieces)}
 
     def read_chunks(self, caller: Caller, verb: fleet_verbs.ReadChunks) -> dict[str, Any]:
-        """For those who may see the task whole."""
+        """For those who may see the task whole. What a program complains of, an exception with its words among it, is
+        for people: another agent, which called it, reads what the run said and nothing else."""
         task = self._desk.see(caller, verb.task)
-        epoch, found = self._desk.standing.chunks(task.id, verb.epoch, verb.after, verb.limit)
+        called = caller.principal.kind is Kind.AGENT and caller.principal.name not in (task.queue, task.holder)
+        epoch, found = self._desk.standing.chunks(
+            task.id, verb.epoch, verb.after, verb.limit, stream="out" if called else None
+        )
         return {
             "task": task.id,
             "epoch": epoch,

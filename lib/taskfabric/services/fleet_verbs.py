@@ -178,7 +178,8 @@ class Chunks(Verb[dict[str, Any]]):
 
 
 class ReadChunks(Verb[dict[str, Any]]):
-    """The output of a run from a number on: ``epoch``, ``chunks`` with n, at, stream and text."""
+    """The output of a run from a number on: ``epoch``, ``chunks`` with n, at, stream and text; for an agent that only
+    called, without what came on other streams than ``out``."""
 
     method: ClassVar[str] = "fabric.chunks.read"
     result = plain()

@@ -175,8 +175,10 @@ class PostgresStanding:
         self._prune()
         return written
 
-    def chunks(self, task_id: int, epoch: int | None, after: int, limit: int) -> tuple[int | None, list[Chunk]]:
-        """The run's epoch (None = it said nothing) and its output after this number."""
+    def chunks(
+        self, task_id: int, epoch: int | None, after: int, limit: int, *, stream: str | None = None
+    ) -> tuple[int | None, list[Chunk]]:
+        """The run's epoch (None = it said nothing) and its output after this number; ``stream``: of this one only."""
         with self._database.connection() as conn:
             if epoch is None:
                 row = one(conn, "SELECT max(epoch) AS epoch FROM chunks WHERE task_id = %s", (task_id,))
@@ -186,8 +188,8 @@ class PostgresStanding:
             rows = every(
                 conn,
                 "SELECT n, at, stream, text FROM chunks WHERE task_id = %s AND epoch = %s AND n > %s"
-                " ORDER BY n LIMIT %s",
-                (task_id, epoch, after, limit),
+                " AND (%s::text IS NULL OR stream = %s) ORDER BY n LIMIT %s",
+                (task_id, epoch, after, stream, stream, limit),
             )
         return epoch, [Chunk(n=row["n"], at=row["at"], stream=row["stream"], text=row["text"]) for row in rows]
 
