@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from taskfabric.domain.principal import Via
+from taskfabric.remote import RemoteFabric
 from taskfabric.services import verbs
 from taskfabric.testing import TestDatabase
+from taskfabric.wiring import SYSTEM
 from tests.integration.calling import Exchange, exchange, idle_but_gone, message, shape
 from tests.integration.hiring import employ, hired, until
 
@@ -51,6 +55,24 @@ def test_who_has_patience_is_queued_for_the_worker(agents: Exchange, tmp_path: P
     assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
     with hired(agents.served, "coder", tmp_path):
         agents.becomes(task["id"], "COMPLETED", agent="coder")
+
+
+def test_a_message_to_a_task_that_waits_for_a_decision_decides_nothing_and_does_not_wake_it(agents: Exchange) -> None:
+    """G10"""
+    sent = agents.send("pay it", agent="coder", at_once=True, metadata={"fabric/queue": True})
+    house, row = agents.served.house, agents.row(sent["id"])
+    coder = house.credentials.principal("coder")
+    assert coder is not None
+    token, _ = house.credentials.create_token(coder.id, name="test", via=Via.TOKEN, stamp=SYSTEM)
+    with contextlib.closing(RemoteFabric(agents.served.url, token)) as fabric:
+        got = fabric.call(verbs.Take(task=row))
+        ask = verbs.RequestApproval(action="mail.send", args={"to": "b"}, fence=verbs.FenceArg.of(got.fence))
+        approval = fabric.call(ask)
+        assert agents.state(sent["id"], agent="coder") == "AUTH_REQUIRED"
+        said = message("yes, do it", taskId=sent["id"])
+        assert agents.code("SendMessage", {"message": said}, agent="coder") < 0
+        assert agents.state(sent["id"], agent="coder") == "AUTH_REQUIRED"
+        assert fabric.call(verbs.ShowApproval(approval=approval["id"]))["state"] == "pending"
 
 
 def test_the_sdks_own_client_talks_to_an_agent(agents: Exchange) -> None:
