@@ -20,6 +20,7 @@ TASK = {
 }
 COMMENT = {"id": 9, "task_id": 5, "user_id": 0, "comment": "by gone", "date_creation": 1796108966}
 PROJECT = {"id": 7, "name": "Garden", "is_active": 1, "is_public": 1, "token": "secret-link"}
+_COLOR = "\\Kanboard\\Action\\TaskAssignColorCategory"
 ANSWERS: dict[str, Any] = {
     "getAllUsers": [{"id": 3, "username": "bob", "is_active": 1, "role": "app-user"}],
     "getAllTags": [
@@ -42,23 +43,25 @@ class Told:
     def __init__(self) -> None:
         self.answers: dict[str, Any] = dict(ANSWERS)
         self.open: list[dict[str, Any]] = [TASK]
+        self.by_project: dict[str, dict[int, Any]] = {}
         self.left: list[str] = []
         self.url = ""
 
     def answer(self, call: dict[str, Any]) -> dict[str, Any]:
-        result = self.answers.get(call["method"], [])
+        own = self.by_project.get(call["method"], {})
+        result = own.get(call["params"].get("project_id"), self.answers.get(call["method"], []))
         if call["method"] == "getAllTasks":
             result = self.open if call["params"]["status_id"] == 1 else []
         return {"jsonrpc": "2.0", "id": call["id"], "result": result}
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
+    def rows(self, table: str = "") -> list[dict[str, Any]]:
         self.left.clear()
         _, rows = read(
             Kanboard(self.url, "x"),
             say_what=lambda _: None,
             left=lambda what, why: self.left.append(f"{what}: {why}"),
         )
-        return [row for row in rows if row["table"] == table]
+        return [row for row in rows if table in ("", row["table"])]
 
 
 @pytest.fixture
@@ -128,6 +131,17 @@ def test_an_action_that_would_not_run_here_is_named_and_left_out(told: Told) -> 
         "action 3 (TaskEmail) of project 7: no such automatic action is offered here",
     ]
     assert [row["action_id"] for row in told.rows("action_has_params")] == [1]
+
+
+def test_an_action_comes_after_what_it_is_about_whichever_project_has_which(told: Told) -> None:
+    told.answers["getActions"] = [
+        {"id": 1, "event_name": "task.update", "action_name": _COLOR, "params": {"category_id": 9, "color_id": "red"}}
+    ]
+    told.answers["getAllCategories"] = []
+    told.answers["getAllProjects"] = [PROJECT, {**PROJECT, "id": 8}]
+    told.by_project["getAllCategories"] = {8: [{"id": 9, "name": "hedges"}]}
+    tables = [row["table"] for row in told.rows()]
+    assert tables.index("project_has_categories") < tables.index("actions") < tables.index("action_has_params")
 
 
 def test_a_subtask_in_a_state_that_there_is_not_is_named(told: Told) -> None:

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Final
 
 from taskfabric.boards.kanboard.client import Doubtful, Kanboard, say
-from taskfabric.boards.native.moved_tables import PARAMS
+from taskfabric.boards.native.moved_tables import PARAMS, TABLES
 from taskfabric.domain.card_actions import ACTIONS
 from taskfabric.domain.principal import APP_TOKEN, Kind, Trust
 from taskfabric.domain.status import COLUMN_TITLES, ColumnRole
@@ -122,8 +122,8 @@ class _Reader:
                 found.setdefault(row["table"], []).append(row)
         self._only_what_runs(found)
         self._roles = {row["id"]: row.get("role") for row in found.get("columns", ())}
-        for rows in found.values():
-            yield from rows
+        for table in TABLES:
+            yield from found.get(table.name, ())
 
     def _only_what_runs(self, found: dict[str, list[Record]]) -> None:
         """Automatic actions that would not run here are left out: of another kind, or about what does not come."""
