@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -23,9 +24,9 @@ _LIFT: Final = 1_000_000  # epochs, as after a restore: a worker of the other fa
 _EVERYTHING: Final = frozenset({"capabilities"})  # NULL says something here, and is not the default
 _UNKNOWN: Final = "(unknown)"  # no name that a person can be given
 _PLACES: Final = {
-    "column_id": "SELECT id, title FROM columns WHERE project_id = %(project)s ORDER BY id <> %(wanted)s, position, id",
-    "swimlane_id": "SELECT id, name FROM swimlanes WHERE project_id = %(project)s"
-    " ORDER BY id <> %(wanted)s, NOT is_active, position, id",
+    "column": "SELECT project_id, id, title FROM columns WHERE project_id = ANY (%s) ORDER BY position, id",
+    "swimlane": "SELECT project_id, id, name FROM swimlanes WHERE project_id = ANY (%s)"
+    " ORDER BY NOT is_active, position, id",
 }
 # Columns of a task's row as it travels that stand elsewhere here.
 _TASK_REST: Final = frozenset({"tier", "priority", "needs", "required_trust", "description", "refs", "key", "leased"})
@@ -115,22 +116,26 @@ def _role_once(conn: Conn, row: dict[str, Any]) -> None:
 
 def _placed(conn: Conn, rows: list[dict[str, Any]], brought: Brought) -> list[dict[str, Any]]:
     """A task stands in a column and a swimlane of its own project; a Kanboard lets it stand in another's."""
-    kept = []
-    for row in rows:
-        name = f"task {row['id']} ({str(row.get('title'))[:60]})"
-        for column, find in _PLACES.items():
-            found = conn.execute(find.encode(), {"project": row["project_id"], "wanted": row.get(column)}).fetchone()
-            if found is None:
-                why = f"its project has no {column.removesuffix('_id')}"
-                brought.left_out.append(LeftOut(what=name, why=why))
-                break
-            if found[0] != row.get(column):
-                row[column] = found[0]
-                why = f"its {column.removesuffix('_id')} is not of its project; it is in {found[1]!r} now"
-                brought.changed.append(LeftOut(what=name, why=why))
-        else:
-            kept.append(row)
-    return kept
+    there: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)  # by what it is and the project, in order
+    for what, find in _PLACES.items():
+        for project, id_, name in conn.execute(find.encode(), ([row["project_id"] for row in rows],)).fetchall():
+            there[what, project][id_] = name
+    return [row for row in rows if all(_stands(row, what, there[what, row["project_id"]], brought) for what in _PLACES)]
+
+
+def _stands(row: dict[str, Any], what: str, places: dict[int, str], brought: Brought) -> bool:
+    """The task is in one of these places; False if there is none."""
+    if row.get(f"{what}_id") in places:
+        return True
+    name = f"task {row['id']} ({str(row.get('title'))[:60]})"
+    first = next(iter(places), None)
+    if first is None:
+        brought.left_out.append(LeftOut(what=name, why=f"its project has no {what}"))
+        return False
+    row[f"{what}_id"] = first
+    why = f"its {what} is not of its project; it is in {places[first]!r} now"
+    brought.changed.append(LeftOut(what=name, why=why))
+    return True
 
 
 def _on_behalf(conn: Conn, rows: list[dict[str, Any]], stamp: Stamp) -> None:
