@@ -188,6 +188,23 @@ def test_after_five_failures_the_store_is_asked_no_more_until_the_delay_is_over(
     assert guesser.tries("good", user="kimi")
 
 
+@pytest.mark.parametrize("user", ["jsonrpc", None])
+def test_guesses_at_a_secret_that_a_person_chose_are_looked_up_five_times(user: str | None) -> None:
+    """However long they are, and however they begin."""
+    guesser = Guesser()
+    for number in range(50):
+        assert not guesser.tries(f"{number:02}-our-house-and-its-app-token-of-the-board", user=user)
+    assert guesser.store.asked == 5
+
+
+def test_a_drawn_token_is_looked_up_however_much_was_guessed_in_its_owners_name() -> None:
+    guesser = Guesser()
+    for number in range(50):
+        assert not guesser.tries(f"wrong{number}", user="kimi")
+    guesser.tries(f"fab_{'x' * 43}", user="kimi")
+    assert guesser.store.asked == 6
+
+
 def test_guessing_in_a_neighbours_name_does_not_lock_him_out() -> None:
     guesser = Guesser()
     assert guesser.tries("good", user="kimi")

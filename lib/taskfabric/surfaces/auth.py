@@ -1,8 +1,8 @@
 """The door: who is calling. The credential decides everything; nothing in a request's arguments does.
 
 ``Authorization: Bearer TOKEN``, or Basic with a user's name and a token of his for the password; for agents over A2A
-also what ``schemes.py`` knows, where it is switched on. A token has 256 random bits, so guessing is hopeless anyway;
-slowing it down keeps it out of the database and makes it visible in the log.
+also what ``schemes.py`` knows, where it is switched on. A token that was drawn here has 256 random bits, so guessing
+one is hopeless anyway. What is none (a password, an app token that a person chose) is looked up only so many times.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from taskfabric.surfaces.schemes import Headers, Schemes
 
 log = logging.getLogger(__name__)
 
-# What a token looks like. Whoever shows one is looked up however much was guessed in his name before: a good client
-# that comes for the first time is not locked out, and of 256 random bits nobody guesses one that is looked up.
-_TOKEN: Final = re.compile(r"[\x21-\x7e]{32,128}")
+# What a token looks like that was drawn here. Whoever shows one is looked up however much was guessed in his name
+# before: a good client that comes for the first time is not locked out, and of 256 random bits nobody guesses one that
+# is looked up. The app token is a person's choice, so its guesses are counted like a password's.
+_DRAWN: Final = re.compile(r"fab_[A-Za-z0-9_-]{43}")
 _LONGEST: Final = 8192  # characters of an Authorization header; a provider's token is long
 _INSTANCE: Final = 80  # characters
 _HOSTS: Final = 100  # Host headers that are remembered
@@ -154,9 +155,11 @@ class Door:
         # A foreign token is proved by its signature: it cannot be guessed, and many share its first letters.
         if self._foreign is not None and shown.audience and shown.user is None and shown.token.count(".") == 2:
             return self._foreign.of_token(shown.token, shown.audience)
-        key = (shown.address, shown.user if shown.user is not None else shown.token[:8])
+        drawn = _DRAWN.fullmatch(shown.token) is not None
+        whose = shown.user if shown.user is not None else shown.token[:8] if drawn else ""
+        key = (shown.address, whose)
         wait = self._guesses.wait(key, shown.token)
-        if wait > 0 and not _TOKEN.fullmatch(shown.token):
+        if wait > 0 and not drawn:
             raise _too_many(wait)
         caller = self._credentials.authenticate(shown.token)
         if caller is not None and shown.user is not None and not _same(shown.user, caller.principal.name):
