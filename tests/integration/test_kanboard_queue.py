@@ -209,6 +209,16 @@ def test_what_a_client_called_as_the_fabric_does_is_not_shown_in_a_queue(pool: G
     assert (shown["mine"], "fabric.verdict" in shown) == ("1", False)
 
 
+def test_a_card_that_comes_into_a_queue_is_held_by_its_tags(pool: Ground) -> None:
+    elsewhere = pool.call("createProject", "tagged")
+    task = pool.call("createTask", title="t", project_id=elsewhere, tags=["blocked", "needs:tools", "green"])
+    assert pool.call("moveTaskToProject", task, pool.id) is True
+    assert _status(pool, task) == "held"
+    shown = pool.call("getTaskTags", task)
+    assert {name for number, name in shown.items() if int(number) > 0} == {"green"}
+    assert set(shown.values()) == {"green", "blocked", "needs:tools"}
+
+
 def test_the_fabrics_comments_are_read_and_never_changed(pool: Ground) -> None:
     task = pool.claimed()
     [claimed] = pool.call("getAllComments", task)

@@ -279,3 +279,15 @@ def test_an_agent_claims_nothing_that_a_tag_keeps_from_it_after_adopting(place: 
         with pytest.raises(FabricError):
             kimi.call(verbs.Take(task=number))
     assert kimi.call(verbs.Take(task=503)).task.title == "plain"
+
+
+def test_a_card_that_goes_into_a_queue_is_held_by_its_tags(place: Place) -> None:
+    rows: list[dict[str, Any]] = [person(1, "alice"), *project(70, owner_id=1), task(500)]
+    for n, tag in enumerate(("blocked", "tier:large", "green"), 500):
+        rows.append({"table": "tags", "id": n, "project_id": 70, "name": tag})
+        rows.append({"table": "task_has_tags", "task_id": 500, "tag_id": n})
+    bring(place, *rows)
+    place.alice.call(verbs.Move(task=500, queue="pool"))
+    found = place.alice.call(verbs.Show(task=500)).task
+    assert (found.status, found.tags, found.tier) == (Status.HELD, ("green",), "large")
+    assert [row["name"] for row in rows_of(place, "tags") if row["name"] == "blocked" and row["project_id"] != 70] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, assert_never
 
+from taskfabric.boards.native import rule_tags
 from taskfabric.boards.native.insert import add_tags
 from taskfabric.boards.native.judge import illegal, locked, waive_broken
 from taskfabric.boards.native.limits import refuse_full_column
@@ -282,6 +283,7 @@ def transfer(conn: Connection, names: Names, task_id: int, project_id: int, stam
     if task.tags:
         conn.execute("DELETE FROM task_has_tags WHERE task_id = %s", (task_id,))
         add_tags(conn, project_id, task_id, task.tags)
+        rule_tags.take(conn, project_id, task_id)
     text = f"from {here.name} to {there.name}"
     record(conn, task_id, "transferred", stamp, Remark(kind=LineKind.MOVED, text=text), {"from": here.name})
     return reread(conn, names, task_id)

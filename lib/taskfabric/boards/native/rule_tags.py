@@ -1,4 +1,4 @@
-"""Tags of people that a rule uses become what they say, when a project becomes a queue."""
+"""Tags of people that a rule uses become what they say, when a project becomes a queue or a card comes into one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _WORN: Final = """
 SELECT t.id, t.flags, t.is_active, c.role, l.tier, l.priority, l.needs, l.trust, array_agg(g.name ORDER BY g.id) AS tags
   FROM tasks t JOIN columns c ON c.id = t.column_id JOIN lanes l ON l.id = t.lane_id
   JOIN task_has_tags h ON h.task_id = t.id JOIN tags g ON g.id = h.tag_id
- WHERE t.project_id = %s GROUP BY t.id, c.role, l.id ORDER BY t.id
+ WHERE t.project_id = %(project)s AND (%(task)s::bigint IS NULL OR t.id = %(task)s)
+ GROUP BY t.id, c.role, l.id ORDER BY t.id
 """
 _RULED: Final = """
 UPDATE tasks SET flags = %(flags)s, status = fabric_status(role, is_active, %(flags)s),
@@ -33,18 +34,20 @@ UPDATE tasks t SET has_tags = EXISTS (SELECT FROM task_has_tags h WHERE h.task_i
 _OVER: Final = Flag.DEAD_LETTER | Flag.CANCELLED | Flag.REJECTED
 
 
-def take(conn: Conn, project_id: int) -> dict[str, list[str]]:
-    """Each card of the project has the flags and the lane that its tags say, and no such tag of people is left. Whoever
-    calls sets the statuses. Returns the tags by the card's number.
+def take(conn: Conn, project_id: int, task_id: int | None = None) -> dict[str, list[str]]:
+    """Each card of the queue, or this one, has the flags and the lane that its tags say, and no such tag of people is
+    left. Returns the tags by the card's number. The columns' roles may change after that: then so do the statuses.
 
     ``a2a-message`` is no tag that a person's card can have: it would hide the card, and is only taken off."""
     taken: dict[str, list[str]] = {}
-    for row in conn.execute(_WORN.encode(), (project_id,)).fetchall():
+    for row in conn.execute(_WORN, {"project": project_id, "task": task_id}).fetchall():
         said = words(row[8])
         worn = [tag for tag in row[8] if tag not in said.plain]
         if worn:
             taken[str(row[0])] = worn
             conn.execute(_RULED, {"project": project_id, "task": row[0], **_ruled(said, row)})
+    if task_id is not None and not taken:
+        return taken
     names = [name for (name,) in conn.execute("SELECT name FROM tags WHERE project_id = %s", (project_id,)).fetchall()]
     ruling = {name for name in names if not words([name]).plain}.union(*taken.values())
     values = {"project": project_id, "names": sorted(ruling)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from taskfabric.boards.native import rule_tags
 from taskfabric.boards.native.insert import add_tags
 from taskfabric.boards.native.judge import illegal, locked
 from taskfabric.boards.native.names import Connection, Lane, Layout, Names
@@ -94,6 +95,8 @@ def move_to(conn: Connection, names: Names, task_id: int, there: Elsewhere, stam
     if task.tags:
         conn.execute("DELETE FROM task_has_tags WHERE task_id = %s", (task_id,))
         add_tags(conn, there.project_id, task_id, task.tags)
+        if _is_queue(layout):
+            rule_tags.take(conn, there.project_id, task_id)
     remark = Remark(kind=LineKind.MOVED, text=f"from {here.name} to {layout.name}") if _is_queue(layout) else None
     record(conn, task_id, "transferred", stamp, remark, {"from": here.name}, was=task.status)
     return True
