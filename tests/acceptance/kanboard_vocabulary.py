@@ -47,7 +47,7 @@ _FIELDS: Final = {
 }
 NOWHERE: Final = 900_001  # the number of nothing, on both sides
 # Addresses and secrets; and counts that depend on what else happened there.
-HOURS: Final = frozenset({"time_estimated", "time_spent"})
+HOURS: Final = frozenset({"time_estimated", "time_spent", "task_time_estimated", "task_time_spent"})
 AUTHOR: Final = frozenset({"user_id", "username", "name", "email", "avatar_path"})
 # Of instants it is compared whether there is one: no two clocks agree.
 INSTANTS: Final = frozenset({"date_creation", "date_modification", "date_moved", "date_completed", "date_started"})

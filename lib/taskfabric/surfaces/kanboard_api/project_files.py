@@ -37,7 +37,7 @@ class ProjectFiles:
 
     def all(self, call: Call, project_id: int) -> object:
         return [
-            {**_shape(file), "username": file.username or None, "user_name": file.user_name or None}
+            {**_shape(file), "username": file.username or None, "user_name": file.user_name if file.username else None}
             for file in self._furnishing.files(project_id)
         ]
 
