@@ -55,6 +55,7 @@ class _Reader:
         self._projects: list[Mapping[str, Any]] = []
         self._roles: dict[int, str | None] = {}  # of columns
         self._people: set[int] = set()
+        self._unsigned = 0  # things whose author it was not told
         self._places: dict[int, int] = {}  # of the tasks of a project
         self._tags: set[tuple[int, int]] = set()  # with their projects; 0: of no project
 
@@ -169,6 +170,11 @@ class _Reader:
         for begin in range(0, len(every), _PER_TASK):
             self._say(f"what belongs to task {begin + 1} of {len(every)}")
             yield from self._parts({task: ids[task] for task in every[begin : begin + _PER_TASK]}, done)
+        if self._unsigned:
+            self._left(
+                f"the authors of {self._unsigned} tasks, comments, files and links",
+                f"a Kanboard does not tell them (its app token, or accounts that are gone): they are `{APP_TOKEN}`'s",
+            )
 
     def _project(self, project: Mapping[str, Any]) -> Iterator[Record]:
         at = {"project_id": int(project["id"])}
@@ -294,7 +300,9 @@ class _Reader:
 
     def _author(self, thing: Mapping[str, Any], column: str) -> int:
         """Who made it. What nobody made, the token of the application did, or somebody whose account is no more."""
-        return int(thing.get(column) or 0) or _APP
+        author = int(thing.get(column) or 0)
+        self._unsigned += not author
+        return author or _APP
 
     def _comment(self, comment: Mapping[str, Any]) -> Record:
         return {
