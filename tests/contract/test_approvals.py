@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskfabric.domain.errors import LeaseLost, NeedsHuman
+from taskfabric.domain.errors import LeaseLost, NeedsHuman, Refused
 from taskfabric.domain.principal import ProjectRole, Via
 from taskfabric.domain.status import Status
 from taskfabric.domain.task import Task
@@ -364,6 +364,13 @@ def test_after_a_restore_no_yes_of_the_copy_is_used_and_no_grant_of_it_counts(no
     assert refused(kimi, verbs.Consume(approval=approval["id"], args=MAIL)) == "unusable"
     assert asks(kimi)["state"] == "pending"
     assert asks(kimi, args={**MAIL, "text": "again"})["state"] == "pending"
+
+
+def test_a_gate_is_not_closed_over_kanboards_api(noon: Household, alice: Fabric) -> None:
+    _, approval = asked(noon)
+    with pytest.raises(Refused, match="decides nothing"):
+        noon.hallway.cards.close(noon.caller("alice"), approval["task"])
+    assert stands(alice, approval) == "pending"
 
 
 def test_a_comment_over_kanboards_api_that_cannot_decide_says_where(noon: Household, alice: Fabric) -> None:

@@ -87,7 +87,7 @@ def test_a_move_by_hand_into_a_full_column_is_refused(household: Household) -> N
     one, other = _filled(household, 2, to="alice")
     alice.call(SetLimit(queue="alice", column="Work in progress", limit=1))
     alice.call(Move(task=one, column="Work in progress"))
-    with pytest.raises(IllegalMove, match="1 of 1"):
+    with pytest.raises(IllegalMove, match="its limit is 1"):
         alice.call(Move(task=other, column="Work in progress"))
     assert alice.call(Show(task=other)).task.column == "Ready"
     alice.call(Move(task=one, column="Work in progress", top=True))

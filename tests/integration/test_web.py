@@ -174,6 +174,18 @@ def test_an_approval_shows_what_exactly_is_asked_and_is_given(served: Served, al
     assert "Approved." in shown.text
 
 
+def test_an_approval_hides_no_mark_of_direction_and_no_character_without_width(served: Served, alice: Surfer) -> None:
+    """G10: what is decided is what is seen."""
+    task = _submit(served, "Pay somebody")
+    args = {"to": "\u202egro.elpmaxe@knab", "z\u200bto": "hid\u200bden"}
+    served.fabric("kimi").call(RequestApproval(action="mail.send", args=args, fence=_taken(served, task)))
+    page = alice.get("/").text
+    assert "\u202e" not in page
+    assert "\u200b" not in page
+    assert page.count("\\u202egro.elpmaxe@knab") >= 2  # the recipient, and the argument
+    assert "z\\u200bto" in page
+
+
 def test_an_unproven_session_reads_and_decides_nothing(served: Served) -> None:
     task = _submit(served, "Cancel the other contract")
     fence = _taken(served, task)

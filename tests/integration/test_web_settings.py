@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -52,6 +53,14 @@ def test_a_letter_that_was_tried_and_did_not_arrive_is_no_success() -> None:
     with pytest.raises(Unavailable, match="no letter went there: refused"):
         whole_answer({"id": 1, "taken": False, "problem": "refused"})
     assert whole_answer({"id": 1, "taken": True, "problem": ""})["id"] == 1
+
+
+def test_a_link_for_another_browser_is_a_link(served: Served, alice: Surfer) -> None:
+    assert alice.act("pin", pin=PIN).status == 200
+    shown = alice.fill(alice.get("/settings").form("own-link"), pin=PIN)
+    found = re.search(r"http://127\.0\.0\.1:\d+(/sign-in\?link=[\w-]+)", shown.text)
+    assert found is not None, shown.text
+    assert Surfer(served=served).get(found[1]).status == 200
 
 
 def test_a_lost_pin_is_forgotten_by_an_administrator_on_the_page(served: Served, alice: Surfer) -> None:

@@ -7,6 +7,7 @@ import json
 from taskfabric.domain.approval import Approval, State, canonical
 from taskfabric.domain.errors import Refused
 from taskfabric.domain.times import iso
+from taskfabric.domain.visible import visible
 
 
 def decided(approval: Approval) -> Refused:
@@ -21,16 +22,22 @@ def decided(approval: Approval) -> Refused:
     )
 
 
+def headline(approval: Approval) -> str:
+    """What is asked for in a few words, as they are seen."""
+    to = visible(approval.recipient or "")
+    return f"{approval.action} to {to[:80]}" if to else approval.action
+
+
 def face(approval: Approval) -> str:
     """The request in Markdown: who asks, what exactly, and why. The arguments stand in a fence that they cannot end."""
-    shown = json.dumps(approval.args, indent=2, ensure_ascii=False, sort_keys=True)
+    shown = visible(json.dumps(approval.args, indent=2, ensure_ascii=False, sort_keys=True))
     fence = "`" * max(3, 1 + _longest_run(shown))
     lines = [
         f"**{approval.requester}** asks: `{approval.action}` ({approval.level.word})",
         f"\n{fence}json\n{shown}\n{fence}",
     ]
     if approval.why:
-        quoted = "\n".join(f"> {line}" for line in approval.why.splitlines())
+        quoted = "\n".join(f"> {line}" for line in visible(approval.why).splitlines())
         lines.append(f"\nIt says why:\n\n{quoted}")
     if approval.task_id is not None:
         lines.append(f"\nTask #{approval.task_id} waits for it.")

@@ -21,7 +21,7 @@ from taskfabric.domain.status import FINISHED, Flag, Status
 from taskfabric.domain.task import NewTask, Task
 from taskfabric.ports.approvals import Look, NewApproval
 from taskfabric.services import approval_verbs, policy, text
-from taskfabric.services.approval_words import decided, ending, face, said
+from taskfabric.services.approval_words import decided, ending, face, headline, said
 from taskfabric.services.away import Humans
 from taskfabric.services.desk import Desk
 from taskfabric.services.levels import Levels
@@ -219,7 +219,7 @@ class Asking:
             return approval
         new = NewTask(
             project_id=inbox.project_id,
-            title=f"Approve: {approval.action}" + (f" to {approval.recipient[:80]}" if approval.recipient else ""),
+            title=f"Approve: {headline(approval)}",
             description=face(approval),
             priority=2,
             due=approval.expires,

@@ -304,6 +304,7 @@ class Cards:
         task = self._desk.see(caller, task_id)
         if task.is_open and self._desk.queue_of(task) is not None:
             with card_rules.about(task_id):
+                policy.refuse_gate(self._desk, caller, task_id, "closing")
                 card_rules.need_closer(self._desk, caller, task)
         return self._faces.close(task_id, caller.stamp(), self._desk.rules.limits)
 

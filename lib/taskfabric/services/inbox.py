@@ -15,6 +15,7 @@ from taskfabric.domain.times import iso
 from taskfabric.ports.approvals import Look
 from taskfabric.ports.board import Filter
 from taskfabric.services import inbox_verbs, policy, text
+from taskfabric.services.approval_words import headline
 from taskfabric.services.approvals import Asking
 from taskfabric.services.away import Humans
 from taskfabric.services.delegation import Delegation
@@ -72,7 +73,7 @@ class Inboxes:
                     "ref": str(approval.ref),
                     "task": None,
                     "approval": shown,
-                    "title": f"{approval.action}" + (f" to {approval.recipient}" if approval.recipient else ""),
+                    "title": headline(approval),
                     "who": approval.requester,
                     "why": approval.why,
                     "since": iso(approval.created),

@@ -85,7 +85,8 @@ def refuse_full_column(conn: Connection, layout: Layout, column_id: int, task_id
     ).fetchone()
     if row is not None and 0 < row[0] <= row[1]:
         raise IllegalMove(
-            f"{layout.columns[column_id]!r} is full: {row[1]} of {row[0]}",
+            # How many stand there is not said: the mover may not see them all.
+            f"{layout.columns[column_id]!r} is full: its limit is {row[0]}",
             next="finish or move something there first, or raise the limit",
             task=task_id,
             limit=row[0],

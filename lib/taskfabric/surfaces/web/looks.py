@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 from taskfabric.domain.comments import parse, render
 from taskfabric.domain.status import Flag
 from taskfabric.domain.task import Entry, Task
+from taskfabric.domain.visible import visible
 from taskfabric.surfaces.web.markdown import html_of
 from taskfabric.surfaces.web.sentences import sentence
 
@@ -72,6 +73,7 @@ class Looks:
             labels=labels,
             browser=browser,
             weblink=weblink,
+            visible=visible,
         )
         self._env.globals.update(version=version, asset=_asset_path, priorities=PRIORITIES)
 

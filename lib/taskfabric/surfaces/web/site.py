@@ -101,6 +101,7 @@ class Site:
         self._pool = pool
         self._sites = sites
         self._limit = body_limit
+        self._public = public_url
         self._looks = Looks(version)
         self._shelf = Shelf(HERE / "assets")
         self._gate = Gate(hallway, secure=public_url.startswith("https://"))
@@ -255,6 +256,13 @@ class Site:
         if as_json:
             return _json({"ok": True}, 200)
         back = _local(form.get("back"))
+        if name == "session-link":
+            here = self._public or f"{scope['scheme']}://{(header(scope, b'host') or b'').decode('latin-1')}"
+            result = {
+                "name": result["name"],
+                "link": f"{here}/sign-in?link={result['secret']}",
+                "good for": "15 minutes",
+            }
         if act is not None and act.shows:
             return self._page(self._at(visit, back, shown=result), back.partition("?")[0])
         if act is not None and act.opens:

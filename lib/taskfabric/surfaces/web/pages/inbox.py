@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from taskfabric.domain.comments import LineKind, parse
+from taskfabric.domain.visible import visible
 from taskfabric.services.inbox_verbs import Inbox
 from taskfabric.services.verbs import ListUsers, Show
 from taskfabric.surfaces.web.pages.page import Page
@@ -95,18 +96,18 @@ def preview(approval: Mapping[str, Any]) -> dict[str, Any]:
     names: Iterable[str] = dict.fromkeys([*before, *shown])
     rows = [
         {
-            "name": name,
+            "name": visible(name),
             "old": _text(before[name]) if name in before else None,
             "new": _text(shown[name]) if name in shown else None,
         }
         for name in names
     ]
-    return {"rows": rows, "json": json.dumps(before, indent=2, ensure_ascii=False, sort_keys=True)}
+    return {"rows": rows, "json": visible(json.dumps(before, indent=2, ensure_ascii=False, sort_keys=True))}
 
 
 def _text(value: object) -> str:
-    """The value as it is; a structure in one line if it is short."""
+    """The value as it is, with nothing that cannot be seen; a structure in one line if it is short."""
     if isinstance(value, str):
-        return value
+        return visible(value)
     short = json.dumps(value, ensure_ascii=False)
-    return short if len(short) <= _SHORT else json.dumps(value, ensure_ascii=False, indent=2)
+    return visible(short if len(short) <= _SHORT else json.dumps(value, ensure_ascii=False, indent=2))
