@@ -272,7 +272,7 @@ def test_on_vacation_the_one_named_decides_and_that_is_marked(noon: Household, a
         "name": "alice",
         "until": "2026-12-01T12:00:00Z",
         "to": "bob",
-        "note": "away; bob decides meanwhile",
+        "note": "away; bob decides meanwhile, but nothing secure or private",
     }
     got = approve(at_the_door(noon, "bob"), approval)
     assert (got["decided_by"], got["for_whom"]) == ("bob", "alice")

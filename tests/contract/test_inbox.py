@@ -164,6 +164,18 @@ def lent(home: Household, kimi: Fabric) -> Task:
     return task
 
 
+def test_whoever_decides_in_another_s_place_reads_whose_it_is_and_is_offered_only_what_he_may(
+    noon: Household, alice: Fabric, bob: Fabric
+) -> None:
+    _, approval = asked(noon)
+    alice.call(verbs.Delegate(task=approval["task"], to="bob", until=NOON + HOUR))
+    (item,) = inbox(bob)
+    assert item["delegated"] == {"by": "alice", "until": "2026-11-30T13:00:00Z"}
+    assert (item["opens"], "delegate" in item["actions"]) == (False, False)
+    (mine,) = inbox(alice)
+    assert (mine["delegated"], mine["opens"], "delegate" in mine["actions"]) == (None, True, True)
+
+
 def test_whoever_has_a_question_in_another_s_place_reads_whose_it_is_and_until_when(
     noon: Household, bob: Fabric, kimi: Fabric
 ) -> None:

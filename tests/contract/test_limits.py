@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from taskfabric.domain.errors import IllegalMove, NotFound, Refused
+from taskfabric.domain.status import Hindrance
 from taskfabric.services.verbs import (
     Ask,
     Claim,
@@ -21,6 +22,7 @@ from taskfabric.services.verbs import (
     Take,
     Verify,
     Wait,
+    Why,
 )
 from tests.contract.household import Household
 
@@ -51,6 +53,18 @@ def test_a_full_queue_refuses_a_take_and_says_why(household: Household) -> None:
     household.fabric_as("kimi").call(Take(task=one))
     with pytest.raises(IllegalMove, match="full"):
         household.fabric_as("qwen").call(Take(task=other))
+
+
+def test_what_a_full_queue_holds_back_says_so(household: Household) -> None:
+    alice = household.fabric_as("alice")
+    alice.call(SetLimit(queue="pool", column="Work in progress", limit=1))
+    one, other = _filled(household, 2)
+    assert alice.call(Why(task=other)).claimable
+    household.fabric_as("kimi").call(Take(task=one))
+    why = alice.call(Why(task=other))
+    assert not why.claimable
+    assert why.first is not None
+    assert (why.first.kind, "'pool' is full" in why.first.text) == (Hindrance.FULL, True)
 
 
 def test_what_waits_for_somebody_does_not_count(household: Household) -> None:

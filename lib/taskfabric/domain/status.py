@@ -162,6 +162,7 @@ class Hindrance(StrEnum):
     CHILDREN = "children"
     BLOCKERS = "blockers"
     NOT_BEFORE = "not-before"
+    FULL = "full"  # a limit of its queue's columns stops all claims
     CLOSED = "closed"  # it could be claimed, but every agent that fits is closed
 
 

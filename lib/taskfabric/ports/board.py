@@ -136,6 +136,9 @@ class Board(Protocol):
     def has_work(self, want: Want, stamp: Stamp) -> bool:
         """Whether a claim now might get something; costs less than the claim."""
 
+    def is_full(self, project_id: int) -> bool:
+        """Whether a limit of this queue's columns stops its claims now."""
+
     def take(self, task_id: int, want: Want, stamp: Stamp) -> Claimed:
         """This very task is leased to the caller. Raises HeldBy, IllegalMove (with why_not), Refused, NotFound."""
 

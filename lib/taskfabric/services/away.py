@@ -188,7 +188,7 @@ def _asked_by(approval: Approval, principal_id: int | None) -> bool:
 def _vacation(absence: Absence | None, at: datetime) -> Part:
     if absence is None or at >= absence.until:
         return Part(name="vacation")
-    meanwhile = f"; {absence.to} decides meanwhile" if absence.to else ""
+    meanwhile = f"; {absence.to} decides meanwhile, but nothing secure or private" if absence.to else ""
     reason = "away" + (f": {absence.note}" if absence.note else "") + meanwhile
     return Part(name="vacation", open=False, until=absence.until, reason=reason)
 

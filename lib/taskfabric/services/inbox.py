@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from taskfabric.domain.approval import Approval, State
+from taskfabric.domain.approval import Approval, How, State
 from taskfabric.domain.errors import BadInput, NotFound
 from taskfabric.domain.principal import Caller, Principal, Viewer
 from taskfabric.domain.status import Flag, Status
@@ -64,8 +64,10 @@ class Inboxes:
         me, moment = caller.principal.id, self._asking.showing.moment()
         found: list[Item] = []
         for approval in every_approval(self._desk.approvals, Look(decider_id=me, states=(State.PENDING,))):
-            if approval.expired_by(now) or approval.decider(me, now) is None or approval.ref is None:
+            mine = approval.decider(me, now)
+            if approval.expired_by(now) or mine is None or approval.ref is None:
                 continue
+            own = mine.how is How.ASKED
             shown = self._asking.showing.shown(caller, approval, moment)
             found.append(
                 {
@@ -82,7 +84,9 @@ class Inboxes:
                     "on_yes": shown["on_yes"],
                     "on_no": shown["on_no"],
                     "on_silence": shown["on_silence"],
-                    "actions": ["approve", "edit", "deny", "delegate", "snooze"],
+                    "actions": ["approve", "edit", "deny", *(["delegate"] if own else []), "snooze"],
+                    "opens": own,  # the gate stands in the inbox of the first whom it concerns
+                    "delegated": _lent(mine.for_whom, mine.until) if mine.for_whom else None,
                 }
             )
         return found
@@ -141,7 +145,8 @@ class Inboxes:
         lent = {one.task_id: one for one in self._desk.board.passed_on(to_id=me.id)}
         for item in items:
             found = lent.get(int(item["ref"])) if item["kind"] == "question" else None
-            item["delegated"] = None if found is None else {"by": found.by, "until": iso(found.until)}
+            item.setdefault("opens", True)
+            item.setdefault("delegated", None if found is None else _lent(found.by, found.until))
             if found is not None:
                 item["until"] = iso(found.until)
                 item["on_silence"] = f"at {iso(found.until)} the question is for {found.by} again"
@@ -167,6 +172,11 @@ class Inboxes:
         for task in verb.tasks:
             self._desk.inbox.away.snooze(caller.principal.id, task, until)
         return [{"task": task, "until": None if until is None else iso(until)} for task in verb.tasks]
+
+
+def _lent(by: str, until: datetime | None) -> dict[str, Any]:
+    """In whose place it is with somebody, and until when; None: as long as it is open."""
+    return {"by": by, "until": None if until is None else iso(until)}
 
 
 def _shape(kind: str, task: Task, on_yes: str, on_silence: str, actions: Sequence[str]) -> Item:

@@ -152,6 +152,9 @@ class Reading:
         """The one thing that holds the task, then everything; for a claimable one, who could take it."""
         task = self._desk.board.get(verb.task, Viewer.of(caller))
         reasons = why_not(task, self._desk.board.now())
+        if not reasons and not task.restricted and self._desk.board.is_full(task.project_id):
+            says = f"{task.queue!r} is full: something there must be finished or verified first, or a limit raised"
+            reasons = [Reason(kind=Hindrance.FULL, text=says)]
         claimers: tuple[str, ...] = ()
         claimable = not reasons
         if task.status is Status.WAITING and not task.restricted:

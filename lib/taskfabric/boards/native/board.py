@@ -202,6 +202,11 @@ class NativeBoard:
                 want, _ = limits.with_room(conn, want, lock=False)
             return bool(want.queues) and claim.has_work(conn, self.names, want)
 
+    def is_full(self, project_id: int) -> bool:
+        with self._db.connection() as conn:
+            want, _ = limits.with_room(conn, Want(queues=(project_id,)), lock=False)
+        return not want.queues
+
     def take(self, task_id: int, want: Want, stamp: Stamp) -> Claimed:
         self._put_in_order(want)
         limited = self._limited(want)

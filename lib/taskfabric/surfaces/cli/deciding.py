@@ -52,7 +52,7 @@ def _inbox(ctx: Context, args: argparse.Namespace) -> int:
             f"#{item['ref']}",
             _WORDS.get(item["kind"], item["kind"]) + (" (PIN)" if _is_secure(item) else ""),
             item["title"],
-            item["who"] or "",
+            (item["who"] or "") + (f" for {item['delegated']['by']}" if item["delegated"] else ""),
             out.when(item["until"]) if item["until"] else "",
             out.ago(item["since"]),
         ]
