@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -93,17 +94,28 @@ def test_inbox_board_and_task_are_walked_with_the_keyboard_alone(served: Served,
     assert served.fabric("alice").call(Show(task=asked)).task.status.value == "ready"
 
 
+@contextlib.contextmanager
+def _heard(page: Any, card: str) -> Iterator[None]:
+    """The card is as the server has told it after what is done here: a move is shown before that."""
+    before = page.query_selector(f"#{card}")
+    yield
+    page.wait_for_function(
+        "([id, before]) => { const now = document.getElementById(id); return now && now !== before; }",
+        arg=[card, before],
+    )
+
+
 def test_a_card_is_moved_across_and_within_columns_by_keys(served: Served, chromium: Any) -> None:
     first, second = _submit(served, "First"), _submit(served, "Second")
     alice = served.fabric("alice")
     with person(chromium, served, "alice") as page:
         page.goto(f"{served.url}/board/alice")
         _choose(page, f"card-{second}")
-        with page.expect_response("**/do/move"):
+        with _heard(page, f"card-{second}"), page.expect_response("**/do/move"):
             page.keyboard.press("Shift+ArrowUp")
         above = page.locator(f"#card-{second} ~ #card-{first}")
         assert above.count() == 1
-        with page.expect_response("**/do/move"):
+        with _heard(page, f"card-{second}"), page.expect_response("**/do/move"):
             page.keyboard.press("Shift+ArrowRight")
         page.wait_for_selector(f"section[data-column='Work in progress'] #card-{second}.chosen a:focus")
         page.wait_for_selector("#told:has-text('stands in Work in progress')", state="attached")
