@@ -189,7 +189,7 @@ class A2A:
             ) from None
 
     def _begin(self, caller: Caller, agent: Agent, message: Mapping[str, Any], key: str | None, a2a_id: str) -> Started:
-        patient = message.get("metadata", {}).get(_QUEUED) is True
+        patient = is_patient(message)
         files = self._files(message)
         if not agent.open.open and not patient:
             # Which part closes it, and not its reason: that may be an error that somebody else's task has met.
@@ -427,6 +427,11 @@ def _opening(agent: Agent, message: Mapping[str, Any], a2a_id: str, related: tup
 def _named(agent: Agent, key: str | None) -> str | None:
     """The key among all that its owner submits, through whatever door."""
     return None if key is None else f"a2a/{agent.card.name}/{key}"
+
+
+def is_patient(message: Mapping[str, Any]) -> bool:
+    """Whether its sender would rather have it queued than refused."""
+    return message.get("metadata", {}).get(_QUEUED) is True
 
 
 def key_of(message: Mapping[str, Any]) -> str | None:

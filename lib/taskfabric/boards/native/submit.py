@@ -60,7 +60,7 @@ def _repeats(new: Sequence[NewTask]) -> dict[int, int]:
     return same
 
 
-def take_key(conn: Connection, key: str, body_hash: bytes | None, task_id: int, stamp: Stamp) -> bool:
+def take_key(conn: Connection, key: str, body_hash: bytes, task_id: int, stamp: Stamp) -> bool:
     """Whether this submitter's key is taken by this transaction; False: it was taken before. A concurrent call with
     the key waits until this transaction has ended (G11)."""
     taken = conn.execute(

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from a2a.utils import errors as sdk
 from starlette.types import Receive, Scope, Send
@@ -58,6 +58,15 @@ log = logging.getLogger(__name__)
 _SMALL: Final = 64 * 1024  # bytes that are read from somebody whose credential was not looked at yet
 _SENDING: Final = 60.0  # seconds that a client has to send its body
 _QUICK: Final = 0.25  # seconds for which a wait looks at nothing but the run's own end
+
+
+class _Sending(NamedTuple):
+    """A message on its way: the call, who shows what at which agent's door, and its key."""
+
+    call: wire.Call
+    who: tuple[Presented, str]
+    let_in: Callable[[], Visit]
+    key: str | None
 
 
 class Endpoint:
@@ -191,22 +200,14 @@ class Endpoint:
         if streams and not self._rules.streaming:
             await self._pool.run(let_in)
             raise sdk.UnsupportedOperationError("This agent does not stream")
-        if not streams:
-            await self._sent(call, who, let_in, key, receive, send)
-            return
-        visit = await self._pool.run(let_in)
-        with self._streams.place(visit.caller.principal.id):  # a stream too many begins nothing
-            await self._sent(call, who, let_in, key, receive, send)
+        with contextlib.ExitStack() as held:
+            if streams:  # one too many begins nothing
+                visit = await self._pool.run(let_in)
+                held.enter_context(self._streams.place(visit.caller.principal.id))
+            await self._sent(_Sending(call, who, let_in, key), receive, send)
 
-    async def _sent(
-        self,
-        call: wire.Call,
-        who: tuple[Presented, str],
-        let_in: Callable[[], Visit],
-        key: str | None,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    async def _sent(self, sending: _Sending, receive: Receive, send: Send) -> None:
+        call, who, let_in, key = sending
         streams = call.method in wire.STREAMING
         wish = call.params.configuration
         ticket = self._begin(call, who, let_in, key, wanted=streams or wish.return_immediately)
@@ -237,7 +238,7 @@ class Endpoint:
             seen = started.seen if started.created else await self._pool.run(lambda: self._a2a.again(started.seen))
         else:
             gone = asyncio.create_task(until_gone(receive))
-            ended = asyncio.create_task(self._waited(visit, started, ticket))
+            ended = asyncio.create_task(self._waited(visit, started))
             await asyncio.wait((gone, ended), return_when=asyncio.FIRST_COMPLETED)
             gone.cancel()
             if not ended.done():  # whoever hangs up does not stop the work
@@ -344,7 +345,7 @@ class Endpoint:
             ):
                 raise sdk.ContentTypeNotSupportedError("A part is of a kind that this agent does not take")
 
-    async def _waited(self, visit: Visit, started: Started, ticket: Ticket) -> Seen:
+    async def _waited(self, visit: Visit, started: Started) -> Seen:
         """The task when it has ended or asks, or as it is when the wait is over."""
         deadline = time.monotonic() + self._rules.wait_cap.total_seconds()
         reserved = _reserves(visit, started)
@@ -409,7 +410,7 @@ def _reserves(visit: Visit, started: Started) -> bool:
     if started.claimed is not None or visit.agent.direct or not started.created:
         return False
     message: Mapping[str, Any] = next((t.body["message"] for t in started.seen.told if t.kind == "message"), {})
-    return started.seen.state is A2AState.SUBMITTED and message.get("metadata", {}).get("fabric/queue") is not True
+    return started.seen.state is A2AState.SUBMITTED and not a2a.is_patient(message)
 
 
 def _incident(error: BaseException, method: str) -> sdk.A2AError:
